@@ -1,0 +1,1 @@
+"""Planish: makes programs smaller and faster by learning how to drive compilers."""

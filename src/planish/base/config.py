@@ -1,0 +1,38 @@
+"""Environment variables: read here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Config:
+    """What the environment says.
+
+    llvm       PLANISH_LLVM: the libLLVM shared library to use
+    clang      PLANISH_CLANG: the C and C++ front end to use
+    cache_dir  PLANISH_CACHE, else XDG_CACHE_HOME/planish, else ~/.cache/planish
+    """
+
+    llvm: Path | None
+    clang: Path | None
+    cache_dir: Path
+
+
+def read_config() -> Config:
+    """Read the environment now (tests change it, so nothing is kept)."""
+    env = os.environ
+    cache = env.get("PLANISH_CACHE")
+    if cache:
+        cache_dir = Path(cache)
+    else:
+        cache_dir = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "planish"
+    llvm = env.get("PLANISH_LLVM")
+    clang = env.get("PLANISH_CLANG")
+    return Config(
+        llvm=Path(llvm) if llvm else None,
+        clang=Path(clang) if clang else None,
+        cache_dir=cache_dir,
+    )

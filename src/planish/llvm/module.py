@@ -1,0 +1,246 @@
+"""Modules: parse, verify, run pipelines, count, hash, emit. Runs in worker processes only."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_uint, c_void_p
+from dataclasses import dataclass
+
+from planish.base.errors import RecipeError, UsageError
+from planish.base.hashing import digest
+from planish.llvm.binding import Library
+
+_FUNCTION_INDEX = 0xFFFFFFFF
+_EMIT_ASSEMBLY, _EMIT_OBJECT = 0, 1
+_RELOC_STATIC, _RELOC_PIC = 1, 2
+_CODEGEN_DEFAULT = 2
+# The "Code Model" module flag holds llvm::CodeModel; the C API counts from "default" and "JIT".
+_CODE_MODEL_SHIFT = 2
+_BITCODE_MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+# Module analyses that many passes only look up in the cache.
+_REQUIRED = "require<profile-summary>,"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What code is generated for; empty fields are taken from the module."""
+
+    triple: str = ""
+    cpu: str = ""
+    features: str = ""
+
+
+class Module:
+    """One LLVM module with a context of its own, freed together.
+
+    A context of its own makes a build independent of what the process built before.
+    """
+
+    def __init__(self, library: Library, data: bytes, name: str = "module") -> None:
+        """Parse bitcode or textual IR; raises UsageError with LLVM's message."""
+        self.library = library
+        self._c = c = library.c
+        self._context = c.LLVMContextCreate()
+        module, error = c_void_p(), c_void_p()
+        buffer = c.LLVMCreateMemoryBufferWithMemoryRangeCopy(data, len(data), name.encode())
+        if data.startswith(_BITCODE_MAGIC):
+            failed = c.LLVMParseBitcodeInContext2(self._context, buffer, byref(module))
+            c.LLVMDisposeMemoryBuffer(buffer)
+        else:
+            failed = c.LLVMParseIRInContext(self._context, buffer, byref(module), byref(error))
+        if failed:
+            reason = library.message(error).strip().replace("\n", " ") or "invalid bitcode"
+            c.LLVMContextDispose(self._context)
+            raise UsageError(f"cannot parse {name}: {reason}", hint="is it from a newer LLVM?")
+        self._module: int = module.value or 0
+        self._machine: int | None = None
+
+    def close(self) -> None:
+        """Free the module, its target machine and its context."""
+        if self._machine:
+            self._c.LLVMDisposeTargetMachine(self._machine)
+        self._c.LLVMDisposeModule(self._module)
+        self._c.LLVMContextDispose(self._context)
+
+    # -- facts -------------------------------------------------------------------------------
+
+    @property
+    def triple(self) -> str:
+        return str(self._c.LLVMGetTarget(self._module).decode())
+
+    def functions(self) -> list[str]:
+        """Names of the functions that have a body, in module order."""
+        return [self.library.name(f) for f in self.library.functions(self._module)]
+
+    def instructions(self) -> int:
+        """IR instructions in the module."""
+        return self.library.count_module(self._module)
+
+    def instructions_by_function(self) -> dict[str, int]:
+        """IR instructions of each function that has a body."""
+        library = self.library
+        functions = library.functions(self._module)
+        return {library.name(f): library.count_function(f) for f in functions}
+
+    def bitcode(self) -> bytes:
+        """The module as bitcode."""
+        return self.library.buffer(self._c.LLVMWriteBitcodeToMemoryBuffer(self._module))
+
+    def text(self) -> str:
+        """The module as textual IR."""
+        return self.library.message(self._c.LLVMPrintModuleToString(self._module))
+
+    def identity(self) -> str:
+        """Hash of the module's contents; names of files and debug information do not enter."""
+        copy = self._c.LLVMCloneModule(self._module)
+        self._c.LLVMStripModuleDebugInfo(copy)
+        self._c.LLVMSetSourceFileName(copy, b"", 0)
+        self._c.LLVMSetModuleIdentifier(copy, b"", 0)
+        data = self.library.buffer(self._c.LLVMWriteBitcodeToMemoryBuffer(copy))
+        self._c.LLVMDisposeModule(copy)
+        return digest(data)
+
+    def verify(self) -> str:
+        """Empty when the module is valid IR, else the verifier's words."""
+        error = c_void_p()
+        broken = self._c.LLVMVerifyModule(self._module, 2, byref(error))
+        words = self.library.message(error)
+        return (words.strip() or "invalid module") if broken else ""
+
+    # -- preparation -------------------------------------------------------------------------
+
+    def optimise_for_size(self) -> list[str]:
+        """Give every function `minsize` and `optsize`, and drop `optnone`, which forbids passes.
+
+        Returns the functions that were changed.
+        """
+        changed = []
+        for function in self.library.functions(self._module):
+            before = [self._has(function, kind) for kind in ("minsize", "optsize", "optnone")]
+            if before == [True, True, False]:
+                continue
+            if before[2]:
+                self._remove(function, "optnone")
+                self._remove(function, "noinline")
+            self._add(function, "optsize")
+            self._add(function, "minsize")
+            changed.append(self.library.name(function))
+        return changed
+
+    # -- passes ------------------------------------------------------------------------------
+
+    def select(self, target: Target) -> None:
+        """Create the target machine; raises UsageError when the library lacks the target."""
+        c = self._c
+        triple = target.triple or self.triple
+        if not triple:
+            triple = self.library.message(c.LLVMGetDefaultTargetTriple())
+        handle, error = c_void_p(), c_void_p()
+        if c.LLVMGetTargetFromTriple(triple.encode(), byref(handle), byref(error)):
+            raise UsageError(
+                f"no code generator for target '{triple}': {self.library.message(error)}",
+                hint="run `planish doctor` to see the targets",
+            )
+        c.LLVMSetTarget(self._module, triple.encode())
+        self._machine = c.LLVMCreateTargetMachine(
+            handle,
+            triple.encode(),
+            (target.cpu or self._first_attribute("target-cpu")).encode(),
+            (target.features or self._first_attribute("target-features")).encode(),
+            _CODEGEN_DEFAULT,
+            _RELOC_PIC if self._flag("PIC Level") else _RELOC_STATIC,
+            self._code_model(),
+        )
+        if not c.LLVMGetDataLayoutStr(self._module):
+            layout = c.LLVMCreateTargetDataLayout(self._machine)
+            text = self.library.message(c.LLVMCopyStringRepOfTargetData(layout))
+            c.LLVMDisposeTargetData(layout)
+            c.LLVMSetDataLayout(self._module, text.encode())
+
+    def run(self, pipeline: str) -> None:
+        """Run a module pipeline; raises RecipeError when LLVM refuses it."""
+        if not pipeline:
+            return
+        options = self._c.LLVMCreatePassBuilderOptions()
+        error = self._c.LLVMRunPasses(
+            self._module, (_REQUIRED + pipeline).encode(), self._machine, options
+        )
+        self._c.LLVMDisposePassBuilderOptions(options)
+        self._raise(error, pipeline)
+
+    def run_on_function(self, name: str, pipeline: str) -> bool:
+        """Run a function pipeline on one function; False when there is no such body."""
+        function = self._c.LLVMGetNamedFunction(self._module, name.encode(errors="surrogateescape"))
+        if not function or self._c.LLVMIsDeclaration(function):
+            return False
+        options = self._c.LLVMCreatePassBuilderOptions()
+        error = self._c.LLVMRunPassesOnFunction(function, pipeline.encode(), self._machine, options)
+        self._c.LLVMDisposePassBuilderOptions(options)
+        self._raise(error, pipeline)
+        return True
+
+    # -- code --------------------------------------------------------------------------------
+
+    def emit(self, *, assembly: bool = False) -> bytes:
+        """Generate the object (or assembly). Last: code generation changes the module."""
+        out, error = c_void_p(), c_void_p()
+        kind = _EMIT_ASSEMBLY if assembly else _EMIT_OBJECT
+        failed = self._c.LLVMTargetMachineEmitToMemoryBuffer(
+            self._machine, self._module, kind, byref(error), byref(out)
+        )
+        if failed:
+            raise RecipeError(f"code generation failed: {self.library.message(error).strip()}")
+        return self.library.buffer(out)
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _raise(self, error: int | None, pipeline: str) -> None:
+        if not error:
+            return
+        address = self._c.LLVMGetErrorMessage(error)
+        words = ctypes.string_at(address).decode(errors="replace")
+        self._c.LLVMDisposeErrorMessage(address)
+        raise RecipeError(f"LLVM refuses the pipeline '{pipeline}': {words}")
+
+    def _kind(self, name: str) -> int:
+        return int(self._c.LLVMGetEnumAttributeKindForName(name.encode(), len(name)))
+
+    def _has(self, function: int, name: str) -> bool:
+        kind = self._kind(name)
+        return bool(self._c.LLVMGetEnumAttributeAtIndex(function, _FUNCTION_INDEX, kind))
+
+    def _add(self, function: int, name: str) -> None:
+        attribute = self._c.LLVMCreateEnumAttribute(self._context, self._kind(name), 0)
+        self._c.LLVMAddAttributeAtIndex(function, _FUNCTION_INDEX, attribute)
+
+    def _remove(self, function: int, name: str) -> None:
+        self._c.LLVMRemoveEnumAttributeAtIndex(function, _FUNCTION_INDEX, self._kind(name))
+
+    def _first_attribute(self, name: str) -> str:
+        for function in self.library.functions(self._module):
+            attribute = self._c.LLVMGetStringAttributeAtIndex(
+                function, _FUNCTION_INDEX, name.encode(), len(name)
+            )
+            if attribute:
+                size = c_uint()
+                address = self._c.LLVMGetStringAttributeValue(attribute, byref(size))
+                return ctypes.string_at(address, size.value).decode()
+        return ""
+
+    def _flag(self, name: str) -> int:
+        """An integer module flag; 0 when absent."""
+        metadata = self._c.LLVMGetModuleFlag(self._module, name.encode(), len(name))
+        if not metadata:
+            return 0
+        value = self._c.LLVMMetadataAsValue(self._context, metadata)
+        # A ConstantAsMetadata wrapped as a value has the constant as its only operand.
+        if self._c.LLVMGetNumOperands(value) < 1:
+            return 0
+        constant = self._c.LLVMGetOperand(value, 0)
+        if not constant or not self._c.LLVMIsAConstantInt(constant):
+            return 0
+        return int(self._c.LLVMConstIntGetZExtValue(constant))
+
+    def _code_model(self) -> int:
+        flag = self._c.LLVMGetModuleFlag(self._module, b"Code Model", len("Code Model"))
+        return self._flag("Code Model") + _CODE_MODEL_SHIFT if flag else 0

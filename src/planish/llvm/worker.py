@@ -1,0 +1,202 @@
+"""What runs in a worker process: building recipes for the modules that were sent to it.
+
+A worker is started with the code generator's options (global to a process, set once) and keeps
+the bitcode it was sent. Every build starts from that bitcode in a context of its own, so that a
+result never depends on what the worker did before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from planish.base.hashing import digest
+from planish.llvm import frontend
+from planish.llvm.binding import Library
+from planish.llvm.module import Module, Target
+from planish.llvm.recipe import Recipe
+from planish.measure.sizes import measure_object
+
+HANDLER = "planish.llvm.worker:Builder"
+
+
+@dataclass(frozen=True)
+class LibraryInfo:
+    """What the loaded libLLVM says of itself."""
+
+    version: tuple[int, int, int]
+    targets: tuple[str, ...]
+    default_triple: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """How a task's module is prepared and what its code is generated for.
+
+    blob      key of the unoptimised bitcode
+    for_size  give every function `minsize` and `optsize` first
+    clang     the front end's command where it generates the code (libLLVM lacks the target)
+    """
+
+    blob: str
+    target: Target = Target()
+    for_size: bool = True
+    clang: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Ask for the facts of a module."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What `Inspect` answers."""
+
+    identity: str
+    triple: str
+    functions: tuple[str, ...]
+    instructions: int
+    resized: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Build:
+    """Ask for one build.
+
+    everywhere  a suffix of function passes for all functions (a trial round of suffixes)
+    emit        generate code at all; without it only instructions are counted
+    known       identities that need no code generation, since they were measured before
+    keep        what to send back besides the numbers: "obj", "asm", "bc", "ll"
+    """
+
+    job: Job
+    recipe: Recipe
+    everywhere: str = ""
+    emit: bool = True
+    known: frozenset[str] = frozenset()
+    keep: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Built:
+    """What `Build` answers. `sections` is empty when the identity was already known."""
+
+    identity: str
+    instructions: int
+    sections: Mapping[str, int] = field(default_factory=dict)
+    functions: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
+    artefacts: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Allocated bytes."""
+        return sum(self.sections.values())
+
+
+_library: Library | None = None
+
+
+def preload(path: str) -> LibraryInfo:
+    """Load libLLVM, once, in the zygote."""
+    global _library
+    _library = Library(Path(path))
+    triple = _library.message(_library.c.LLVMGetDefaultTargetTriple())
+    return LibraryInfo(_library.version, _library.targets, triple)
+
+
+class Builder:
+    """A worker for one set of code generator options."""
+
+    def __init__(self, options: tuple[str, ...]) -> None:
+        if _library is None:
+            raise RuntimeError("preload was not called")
+        self._library = _library
+        self._options = options
+        self._blobs: dict[str, bytes] = {}
+        self._library.parse_options(options)
+
+    def __call__(self, request: Any, blobs: dict[str, bytes]) -> Any:
+        self._blobs.update(blobs)
+        if isinstance(request, Inspect):
+            return self._inspect(request)
+        return self._build(request)
+
+    def _inspect(self, request: Inspect) -> Facts:
+        module = self._open(request.job)
+        identity = module.identity()
+        resized = module.optimise_for_size() if request.job.for_size else []
+        functions = tuple(module.functions())
+        return Facts(identity, module.triple, functions, module.instructions(), tuple(resized))
+
+    def _build(self, request: Build) -> Built:
+        job, recipe = request.job, request.recipe
+        module = self._open(job)
+        try:
+            if job.for_size:
+                module.optimise_for_size()
+            if not job.clang:
+                module.select(job.target)
+            module.run(recipe.pipeline)
+            if request.everywhere:
+                module.run(f"function({request.everywhere})")
+            absent = [
+                name
+                for name, suffix in recipe.functions
+                if not module.run_on_function(name, suffix)
+            ]
+            words = module.verify()
+            if words:
+                raise ValueError(f"the verifier refuses the result: {words.splitlines()[0]}")
+            return self._measure(module, request, tuple(absent))
+        finally:
+            module.close()
+
+    def _measure(self, module: Module, request: Build, absent: tuple[str, ...]) -> Built:
+        bitcode = module.bitcode()
+        identity = digest(bitcode, " ".join(self._options))
+        instructions = module.instructions()
+        artefacts = {}
+        if "bc" in request.keep:
+            artefacts["bc"] = bitcode
+        if "ll" in request.keep:
+            artefacts["ll"] = module.text().encode(errors="surrogateescape")
+        if not request.emit:
+            counts = module.instructions_by_function()
+            return Built(identity, instructions, counts=counts, absent=absent, artefacts=artefacts)
+        if identity in request.known and not request.keep:
+            return Built(identity, instructions, absent=absent)
+        if "asm" in request.keep:
+            artefacts["asm"] = self._generate(Module(self._library, bitcode), request.job, True)
+        code = self._generate(module, request.job, False, bitcode)
+        if "obj" in request.keep:
+            artefacts["obj"] = code
+        sizes = measure_object(code)
+        return Built(
+            identity,
+            instructions,
+            sections=sizes.sections,
+            functions=sizes.functions,
+            absent=absent,
+            artefacts=artefacts,
+        )
+
+    def _generate(
+        self, module: Module, job: Job, assembly: bool, bitcode: bytes | None = None
+    ) -> bytes:
+        if job.clang:
+            return frontend.generate(
+                job.clang, bitcode or module.bitcode(), self._options, assembly=assembly
+            )
+        if assembly:
+            module.select(job.target)
+        return module.emit(assembly=assembly)
+
+    def _open(self, job: Job) -> Module:
+        return Module(self._library, self._blobs[job.blob], job.blob)

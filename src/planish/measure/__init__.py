@@ -1,0 +1,1 @@
+"""Measuring: sizes of objects, statistics, timing. Builds nothing, searches nothing."""

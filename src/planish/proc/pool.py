@@ -1,0 +1,270 @@
+"""A pool of persistent workers, restarted on death, keyed by how they were started.
+
+Workers of one *flavour* (anything picklable and hashable, given to the handler's factory) are
+kept for later requests of that flavour. Results come back in the order of the requests, so that
+they never depend on the number of workers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from planish.base.errors import PlanishError
+from planish.base.records import Failure
+from planish.proc import wire
+
+_KEPT_WORKERS = 24
+_REASON_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request for a worker of one flavour.
+
+    blobs  data the request needs, by key; sent to a worker once and kept there
+    """
+
+    flavour: Hashable
+    request: Any
+    blobs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back: a value, or a failure with its reason."""
+
+    value: Any = None
+    failure: Failure | None = None
+    reason: str = ""
+
+
+@dataclass
+class _Worker:
+    pid: int
+    flavour: Hashable
+    channel: socket.socket
+    errors: int
+    has: set[str] = field(default_factory=set)
+    task: int = -1
+    said: int = 0
+
+
+class Pool:
+    """Runs calls in worker processes.
+
+    handler  import path `module:factory`; the module has `preload(argument)`, which runs once in
+             the zygote and whose result is `info`; `factory(flavour)` makes a worker's handler
+    jobs     calls in flight at once
+    seconds  wall-time limit of one call; the worker is killed
+    memory   address-space limit of a worker in bytes
+    """
+
+    def __init__(
+        self,
+        handler: str,
+        argument: Any = None,
+        *,
+        jobs: int = 1,
+        seconds: float = 30.0,
+        memory: int = 4 << 30,
+    ) -> None:
+        self.jobs = max(1, jobs)
+        self.seconds = seconds
+        self.memory = memory
+        self._handler = handler
+        self._argument = argument
+        self._blobs: dict[str, bytes] = {}
+        self._idle: dict[int, _Worker] = {}
+        self._zygote: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._info: Any = None
+
+    @property
+    def info(self) -> Any:
+        """What `preload` returned in the zygote."""
+        self._start()
+        return self._info
+
+    def keep(self, key: str, data: bytes) -> None:
+        """Data that calls may name in `blobs`."""
+        self._blobs[key] = data
+
+    def forget(self, key: str) -> None:
+        """Drop data kept here (workers drop theirs when they end)."""
+        self._blobs.pop(key, None)
+
+    def run(self, calls: Sequence[Call]) -> list[Reply]:
+        """All replies, in the order of the calls."""
+        replies: list[Reply | None] = [None] * len(calls)
+        for index, reply in self.stream(calls):
+            replies[index] = reply
+        return [reply for reply in replies if reply is not None]
+
+    def stream(self, calls: Iterable[Call]) -> Iterator[tuple[int, Reply]]:
+        """(index, reply) as they come back, at most `jobs` at once.
+
+        Closing the iterator early (or an exception, Ctrl-C included) kills what is in flight.
+        """
+        waiting = iter(enumerate(calls))
+        busy: dict[int, _Worker] = {}
+        with selectors.DefaultSelector() as selector:
+            try:
+                while True:
+                    while len(busy) < self.jobs:
+                        following = next(waiting, None)
+                        if following is None:
+                            break
+                        worker = self._dispatch(*following)
+                        busy[worker.pid] = worker
+                        selector.register(worker.channel, selectors.EVENT_READ, worker)
+                    if not busy:
+                        return
+                    for key, _ in selector.select():
+                        worker = key.data
+                        selector.unregister(worker.channel)
+                        del busy[worker.pid]
+                        index = worker.task
+                        yield index, self._collect(worker)
+            except BaseException:
+                # An exchange with the zygote may have been cut in two, so everything goes;
+                # the next call starts afresh.
+                for worker in busy.values():
+                    self._idle[worker.pid] = worker
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """End all workers and the zygote."""
+        control, self._control = self._control, None
+        for worker in self._idle.values():
+            self._kill(worker)
+        self._idle.clear()
+        if control is not None:
+            control.close()
+        if self._zygote is not None:
+            self._zygote.kill()
+            self._zygote.wait()
+            self._zygote = None
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _start(self) -> socket.socket:
+        if self._control is not None:
+            return self._control
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", "planish.proc.zygote", str(theirs.fileno())]
+        self._zygote = subprocess.Popen(
+            [*command, str(os.getpid())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+        theirs.close()
+        try:
+            wire.send(ours, (self._handler, self._argument))
+            state, info = wire.receive(ours)
+        except wire.Closed:
+            ours.close()
+            raise PlanishError(
+                "the worker process died while loading",
+                hint="run `planish doctor` to see which toolchain was found",
+            ) from None
+        if state != "ready":
+            ours.close()
+            raise PlanishError(
+                f"the worker process cannot start: {info}",
+                hint="run `planish doctor` to see which toolchain was found",
+            )
+        self._control, self._info = ours, info
+        return ours
+
+    def _dispatch(self, index: int, call: Call) -> _Worker:
+        worker = self._idle_of(call.flavour) or self._fork(call.flavour)
+        missing = {key: self._blobs[key] for key in call.blobs if key not in worker.has}
+        worker.has.update(missing)
+        worker.task = index
+        worker.said = os.fstat(worker.errors).st_size
+        with contextlib.suppress(wire.Closed):  # it died while starting; _collect says how
+            wire.send(worker.channel, (call.request, missing))
+        return worker
+
+    def _idle_of(self, flavour: Hashable) -> _Worker | None:
+        for pid, worker in self._idle.items():
+            if worker.flavour == flavour:
+                return self._idle.pop(pid)
+        return None
+
+    def _fork(self, flavour: Hashable) -> _Worker:
+        if len(self._idle) >= _KEPT_WORKERS:
+            self._kill(self._idle.pop(next(iter(self._idle))))
+        control = self._start()
+        wire.send(control, ("fork", (flavour, self.seconds, self.memory)))
+        data, handles, _, _ = socket.recv_fds(control, 8, 2)
+        if len(handles) != 2:
+            raise PlanishError("the worker process could not be forked", hint="free some memory")
+        return _Worker(
+            pid=int.from_bytes(data, "little"),
+            flavour=flavour,
+            channel=socket.socket(fileno=handles[0]),
+            errors=handles[1],
+        )
+
+    def _collect(self, worker: _Worker) -> Reply:
+        try:
+            kind, value = wire.receive(worker.channel)
+        except wire.Closed:
+            return self._bury(worker)
+        self._idle[worker.pid] = worker
+        if kind == "ok":
+            return Reply(value=value)
+        if kind == "memory":
+            return Reply(failure=Failure.MEMORY, reason=value)
+        return Reply(failure=Failure.INVALID, reason=value)
+
+    def _bury(self, worker: _Worker) -> Reply:
+        code = self._reap(worker)
+        said = os.pread(worker.errors, _REASON_BYTES, worker.said).decode(errors="replace").strip()
+        os.close(worker.errors)
+        worker.channel.close()
+        first = next((line for line in said.splitlines() if line.strip()), "")
+        if code == -signal.SIGALRM:
+            return Reply(failure=Failure.TIMEOUT, reason=f"no answer within {self.seconds:g} s")
+        if "out of memory" in said or "bad_alloc" in said:
+            return Reply(failure=Failure.MEMORY, reason=first)
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return Reply(failure=Failure.CRASH, reason=f"{how}: {first}" if first else how)
+
+    def _kill(self, worker: _Worker) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker.pid, signal.SIGKILL)
+        self._reap(worker)
+        os.close(worker.errors)
+        worker.channel.close()
+
+    def _reap(self, worker: _Worker) -> int:
+        if self._control is None:
+            return 0
+        try:
+            wire.send(self._control, ("reap", worker.pid))
+            return int(wire.receive(self._control))
+        except wire.Closed:
+            return 0

@@ -1,0 +1,146 @@
+"""The process that workers are forked from: started by exec, single-threaded, holding the library.
+
+`python -m planish.proc.zygote FD` is started by the pool; FD is a Unix socket. It imports the
+handler's module once (so that a shared library is loaded once) and forks a worker for each
+request. Forking the user's own process instead would copy its threads' locks and its heap.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import resource
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from planish.proc import wire
+
+
+class Handler(Protocol):
+    """What runs in a worker: one object per worker, one call per request.
+
+    `blobs` holds data that came with this request and is not sent again: keep it.
+    """
+
+    def __call__(self, request: Any, blobs: dict[str, bytes]) -> Any: ...
+
+
+HandlerFactory = Callable[[Any], Handler]
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask Linux to kill this process when `parent` dies; elsewhere the closed socket ends it."""
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def main() -> None:
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    die_with_parent(int(sys.argv[2]))
+    # A Ctrl-C at the terminal reaches the whole group; the parent decides what becomes of workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        path, preload = wire.receive(channel)
+        module, name = path.split(":")
+        loaded = importlib.import_module(module)
+        factory: HandlerFactory = getattr(loaded, name)
+        try:
+            hello = ("ready", loaded.preload(preload))
+        except Exception as error:
+            hello = ("failed", f"{type(error).__name__}: {error}")
+        wire.send(channel, hello)
+        while True:
+            command, argument = wire.receive(channel)
+            if command == "fork":
+                _fork(channel, factory, *argument)
+            else:
+                wire.send(channel, _reap(argument))
+    except wire.Closed:
+        os._exit(0)
+
+
+def _fork(
+    channel: socket.socket, factory: HandlerFactory, start: Any, seconds: float, memory: int
+) -> None:
+    parent_end, worker_end = socket.socketpair()
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 - handed to the parent below
+    zygote = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        channel.close()
+        parent_end.close()
+        os.dup2(errors.fileno(), 2)
+        os.dup2(errors.fileno(), 1)
+        try:
+            die_with_parent(zygote)
+            _limit(memory)
+            _serve(worker_end, factory, start, seconds)
+        finally:
+            os._exit(0)
+    worker_end.close()
+    socket.send_fds(channel, [pid.to_bytes(8, "little")], [parent_end.fileno(), errors.fileno()])
+    parent_end.close()
+    errors.close()
+
+
+def _limit(memory: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def _serve(channel: socket.socket, factory: HandlerFactory, start: Any, seconds: float) -> None:
+    # The timer's default action kills the process even deep inside C code; a Python signal
+    # handler would wait for the interpreter to get control back.
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        handler = factory(start)
+    except Exception as error:
+        handler = _failing(error)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    while True:
+        try:
+            request, blobs = wire.receive(channel)
+        except wire.Closed:
+            return
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            reply = ("ok", handler(request, blobs))
+        except MemoryError:
+            reply = ("memory", "out of memory")
+        except Exception as error:
+            reply = ("error", f"{type(error).__name__}: {error}")
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            wire.send(channel, reply)
+        except wire.Closed:
+            return
+
+
+def _failing(error: Exception) -> Handler:
+    def handler(request: Any, blobs: dict[str, bytes]) -> Any:
+        raise error
+
+    return handler
+
+
+def _reap(pid: int) -> int:
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return 0
+
+
+if __name__ == "__main__":
+    main()
