@@ -1,0 +1,176 @@
+"""What every policy owes, on a toy space: legal, unique, deterministic, within the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planish.base.records import Budget, Failure, Measurement, Outcome
+from planish.search.coreset import CoresetPolicy
+from planish.search.genetic import GeneticPolicy
+from planish.search.greedy import GreedyPolicy
+from planish.search.loop import run
+from planish.search.moves import cross, deletions, mutate, scatter
+from planish.search.parts import PartsPolicy
+from planish.search.protocol import Best, Plan, Policy
+from planish.search.random import RandomPolicy
+from planish.search.stages import Stages
+
+LETTERS = "abcdefgh"
+
+
+class Letters:
+    """Words over a few letters in which none stands twice in a row."""
+
+    start = Plan(("a",))
+
+    def actions(self, plan: Plan) -> Sequence[str]:
+        return LETTERS
+
+    def legal(self, actions: Sequence[str]) -> bool:
+        pairs = zip(actions, actions[1:], strict=False)
+        return len(actions) <= 12 and all(left != right for left, right in pairs)
+
+
+def score(plan: Plan) -> Outcome:
+    """Distance to "abcdefgh" by position; words with "ah" in them crash."""
+    word = "".join(plan.actions)
+    if "ah" in word:
+        return Outcome(word, failure=Failure.CRASH, reason="SIGSEGV")
+    value = 20.0 - sum(a == b for a, b in zip(word, LETTERS, strict=False)) + 0.1 * len(word)
+    return Outcome(word, Measurement(value, "bytes"), identity=word)
+
+
+MAKERS: dict[str, Callable[[Letters, int], Policy]] = {
+    "random": lambda space, seed: RandomPolicy(space, seed),
+    "greedy": lambda space, seed: GreedyPolicy(space, seed),
+    "genetic": lambda space, seed: GeneticPolicy(space, seed),
+    "stages": lambda space, seed: Stages(
+        [
+            ("coreset", CoresetPolicy(space, [Plan(("a", "b")), Plan(("a", "a"))]), 2),
+            ("greedy", GreedyPolicy(space, seed), 10),
+            ("genetic", GeneticPolicy(space, seed), None),
+        ]
+    ),
+}
+
+
+def search(name: str, builds: int, seed: int = 0) -> tuple[Best, list[Plan]]:
+    space, tried = Letters(), []
+
+    def evaluate(plans: Sequence[Plan]) -> Sequence[Outcome]:
+        tried.extend(plans)
+        return [score(plan) for plan in plans]
+
+    policy = MAKERS[name](space, seed)
+    best = run(space, policy, evaluate, Budget(builds=builds), baseline=score(space.start))
+    return best, tried
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@settings(max_examples=20, deadline=None)
+@given(builds=st.integers(1, 60), seed=st.integers(0, 5))
+def test_plans_are_legal_unique_repeatable_and_within_the_budget(
+    name: str, builds: int, seed: int
+) -> None:
+    best, tried = search(name, builds, seed)
+    assert len(tried) <= builds
+    assert all(Letters().legal(plan.actions) for plan in tried)
+    assert len(set(tried)) == len(tried)
+    assert best.value <= score(Letters.start).value
+    assert search(name, builds, seed) == (best, tried)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_larger_budget_begins_with_the_same_plans(name: str) -> None:
+    assert search(name, 40)[1][:20] == search(name, 20)[1]
+
+
+@pytest.mark.parametrize("name", ["greedy", "genetic", "stages"])
+def test_searches_that_learn_beat_the_baseline_by_far(name: str) -> None:
+    best, _ = search(name, 400)
+    assert best.value < score(Letters.start).value - 3
+
+
+def test_the_coreset_leaves_out_what_is_not_legal() -> None:
+    policy = CoresetPolicy(Letters(), [Plan(("a", "a")), Plan(("b",)), Plan(("c",))])
+    assert policy.suggest(5) == [Plan(("b",)), Plan(("c",))]
+    assert not policy.suggest(5)
+
+
+def test_greedy_stops_when_a_sweep_gains_nothing() -> None:
+    space = Letters()
+    policy = GreedyPolicy(space, order=["b", "c"])
+
+    def evaluate(plans: Sequence[Plan]) -> Sequence[Outcome]:
+        return [Outcome("", Measurement(len(plan.actions), "bytes")) for plan in plans]
+
+    best = run(space, policy, evaluate, Budget(builds=50), baseline=evaluate([space.start])[0])
+    assert best.plan == space.start
+    assert not policy.suggest(1)
+
+
+def parts_outcome(sizes: dict[str, float]) -> Outcome:
+    return Outcome("", Measurement(sum(sizes.values()), "bytes", parts=sizes))
+
+
+def test_each_part_keeps_the_choice_that_suits_it() -> None:
+    table = {"": {"f": 10, "g": 10}, "x": {"f": 8, "g": 12}, "y": {"f": 11, "g": 7}}
+
+    def evaluate(plans: Sequence[Plan]) -> Sequence[Outcome]:
+        outcomes = []
+        for plan in plans:
+            chosen = dict(plan.parts)
+            row = {
+                part: table[plan.everywhere or chosen.get(part, "")][part] for part in ("f", "g")
+            }
+            outcomes.append(parts_outcome(row))
+        return outcomes
+
+    space = Letters()
+    policy = PartsPolicy(space.start, ["x", "y"])
+    best = run(space, policy, evaluate, Budget(builds=9), baseline=evaluate([space.start])[0])
+    assert dict(best.plan.parts) == {"f": "x", "g": "y"}
+    assert best.value == 15
+
+
+def test_a_failed_choice_is_never_chosen() -> None:
+    space = Letters()
+    policy = PartsPolicy(space.start, ["x"])
+
+    def evaluate(plans: Sequence[Plan]) -> Sequence[Outcome]:
+        return [Outcome("", failure=Failure.CRASH) for _ in plans]
+
+    best = run(space, policy, evaluate, Budget(builds=9), baseline=parts_outcome({"f": 3}))
+    assert best.plan == space.start
+
+
+def test_a_probe_is_never_kept_and_a_tie_keeps_the_earlier() -> None:
+    best = Best(Plan())
+    assert best.see(Plan(("a",)), parts_outcome({"f": 3}))
+    assert not best.see(Plan(("b",)), parts_outcome({"f": 3}))
+    assert not best.see(Plan(("a",), everywhere="x"), parts_outcome({"f": 1}))
+    assert best.plan == Plan(("a",))
+
+
+@settings(deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(0, 10))
+def test_moves_stay_in_the_space(rng: object, steps: int) -> None:
+    space = Letters()
+    one = scatter(space, space.start, steps, rng)  # type: ignore[arg-type]
+    two = mutate(space, one, rng)  # type: ignore[arg-type]
+    three = cross(space, one, two, rng)  # type: ignore[arg-type]
+    for plan in (one, two, three, *deletions(space, two)):
+        assert space.legal(plan.actions)
+
+
+def test_time_ends_a_search() -> None:
+    space = Letters()
+    spent = Budget(builds=None, seconds=0.0)
+    best = run(
+        space, RandomPolicy(space), lambda plans: [], spent, baseline=score(space.start)
+    )
+    assert best.plan == space.start
