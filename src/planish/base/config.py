@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,8 @@ class Config:
 
     llvm       PLANISH_LLVM: the libLLVM shared library to use
     clang      PLANISH_CLANG: the C and C++ front end to use
-    cache_dir  PLANISH_CACHE, else XDG_CACHE_HOME/planish, else ~/.cache/planish
+    cache_dir  PLANISH_CACHE, else XDG_CACHE_HOME/planish, else ~/.cache/planish (for a user with
+               no home: a folder in the system's one for temporary files)
     """
 
     llvm: Path | None
@@ -28,7 +30,7 @@ def read_config() -> Config:
     if cache:
         cache_dir = Path(cache)
     else:
-        cache_dir = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "planish"
+        cache_dir = Path(env.get("XDG_CACHE_HOME") or _home_cache()) / "planish"
     llvm = env.get("PLANISH_LLVM")
     clang = env.get("PLANISH_CLANG")
     return Config(
@@ -36,3 +38,10 @@ def read_config() -> Config:
         clang=Path(clang) if clang else None,
         cache_dir=cache_dir,
     )
+
+
+def _home_cache() -> Path:
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:  # a container run under a number that no user has
+        return Path(tempfile.gettempdir()) / f"cache-{os.getuid()}"

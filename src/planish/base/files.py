@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from planish.base.errors import UsageError
@@ -12,24 +14,26 @@ from planish.base.errors import UsageError
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Write `data` to a temporary name beside `path` and move it into place.
 
+    A symbolic link stays one: what it leads to is replaced. What is no regular file (`/dev/null`,
+    `/dev/stdout`, a pipe) is written to as it stands.
     Raises UsageError (folder missing, read-only, disk full); `path` then is as it was.
     """
     raw = data.encode() if isinstance(data, str) else data
-    temporary: str | None = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            path.write_bytes(raw)
+            return
+        place = path.resolve()
+        with _temporary_beside(place) as (handle, temporary):
+            with os.fdopen(handle, "wb") as file:
+                file.write(raw)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(place)
     except OSError as error:
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
-        reason = error.strerror or str(error)
         raise UsageError(
-            f"cannot write {path}: {reason}",
+            f"cannot write {path}: {error.strerror or error}",
             hint="nothing was changed; choose another place with -o or make room",
         ) from error
 
@@ -42,6 +46,19 @@ def read_bytes(path: Path) -> bytes:
         raise UsageError(
             f"cannot read {path}: {error.strerror or error}", hint="check the path"
         ) from error
+
+
+@contextlib.contextmanager
+def _temporary_beside(path: Path) -> Iterator[tuple[int, Path]]:
+    """An open file under a hidden name in the folder of `path`, gone again if anything fails."""
+    # A part of the name only: a long name with more before and behind it would be too long.
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:32]}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        yield handle, temporary
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _umask() -> int:

@@ -97,14 +97,20 @@ class Budget:
         builds: int | None = None
         seconds: float | None = None
         for part in text.split(","):
-            match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(b|builds?|s|m|h|)\s*", part)
+            match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,12})?)\s*(b|builds?|s|m|h|)\s*", part)
             if match is None:
                 raise UsageError(
                     f"cannot read the budget '{text}'",
                     hint="give builds and/or time: 32, 10s, 5m, or 100,30s",
                 )
             number, unit = float(match[1]), match[2]
-            if unit in ("s", "m", "h"):
+            timed = unit in ("s", "m", "h")
+            if (seconds if timed else builds) is not None:
+                raise UsageError(
+                    f"the budget '{text}' gives two {'times' if timed else 'numbers of builds'}",
+                    hint="give one of each: 100,30s",
+                )
+            if timed:
                 seconds = number * {"s": 1, "m": 60, "h": 3600}[unit]
             elif number != int(number):
                 raise UsageError(f"cannot read the budget '{text}'", hint="builds are whole")

@@ -25,6 +25,8 @@ from planish.proc import wire
 
 _KEPT_WORKERS = 24
 _REASON_BYTES = 4096
+_OUT_OF_MEMORY = ("out of memory", "bad_alloc", "MemoryError")
+_DOCTOR = "run `planish doctor` to see which toolchain was found"
 
 
 @dataclass(frozen=True)
@@ -145,16 +147,7 @@ class Pool:
 
     def close(self) -> None:
         """End all workers and the zygote."""
-        control, self._control = self._control, None
-        for worker in self._idle.values():
-            self._kill(worker)
-        self._idle.clear()
-        if control is not None:
-            control.close()
-        if self._zygote is not None:
-            self._zygote.kill()
-            self._zygote.wait()
-            self._zygote = None
+        self._drop_zygote()
 
     def __enter__(self) -> Pool:
         return self
@@ -171,40 +164,42 @@ class Pool:
         if self._control is not None:
             return self._control
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "planish.proc.zygote", str(theirs.fileno())]
-        self._zygote = subprocess.Popen(
-            [*command, str(os.getpid())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        )
-        theirs.close()
+        # -P: no module is looked for in the current folder, where a user's `signal.py` may lie.
+        command = [sys.executable, "-P", "-m", "planish.proc.zygote", str(theirs.fileno())]
         try:
+            with theirs:
+                self._zygote = subprocess.Popen(
+                    [*command, str(os.getpid())],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    process_group=0,  # a Ctrl-C at the terminal is for this process alone
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+                )
             wire.send(ours, (self._handler, self._argument))
             state, info = wire.receive(ours)
-        except wire.Closed:
+            if state != "ready":
+                raise PlanishError(f"the worker process cannot start: {info}", hint=_DOCTOR)
+        except BaseException as error:
             ours.close()
-            raise PlanishError(
-                "the worker process died while loading",
-                hint="run `planish doctor` to see which toolchain was found",
-            ) from None
-        if state != "ready":
-            ours.close()
-            raise PlanishError(
-                f"the worker process cannot start: {info}",
-                hint="run `planish doctor` to see which toolchain was found",
-            )
+            self.close()
+            if isinstance(error, wire.Closed):
+                raise PlanishError("the worker process died while loading", hint=_DOCTOR) from None
+            raise
         self._control, self._info = ours, info
         return ours
 
     def _dispatch(self, index: int, call: Call) -> _Worker:
         worker = self._idle_of(call.flavour) or self._fork(call.flavour)
-        missing = {key: self._blobs[key] for key in call.blobs if key not in worker.has}
-        worker.has.update(missing)
-        worker.task = index
-        worker.said = os.fstat(worker.errors).st_size
-        with contextlib.suppress(wire.Closed):  # it died while starting; _collect says how
-            wire.send(worker.channel, (call.request, missing))
+        try:
+            missing = {key: self._blobs[key] for key in call.blobs if key not in worker.has}
+            worker.has.update(missing)
+            worker.task = index
+            worker.said = os.fstat(worker.errors).st_size
+            with contextlib.suppress(wire.Closed):  # it died while starting; _collect says how
+                wire.send(worker.channel, (call.request, missing))
+        except BaseException:
+            self._idle[worker.pid] = worker  # where close() finds it
+            raise
         return worker
 
     def _idle_of(self, flavour: Hashable) -> _Worker | None:
@@ -216,17 +211,46 @@ class Pool:
     def _fork(self, flavour: Hashable) -> _Worker:
         if len(self._idle) >= _KEPT_WORKERS:
             self._kill(self._idle.pop(next(iter(self._idle))))
-        control = self._start()
-        wire.send(control, ("fork", (flavour, self.seconds, self.memory)))
-        data, handles, _, _ = socket.recv_fds(control, 8, 2)
+        data, handles = self._ask_for_worker(flavour)
+        if not data:  # the zygote is gone (killed, out of memory), and its workers with it
+            self._drop_zygote()
+            data, handles = self._ask_for_worker(flavour)
         if len(handles) != 2:
-            raise PlanishError("the worker process could not be forked", hint="free some memory")
+            why = data.decode(errors="replace") or "its parent was killed"
+            raise PlanishError(
+                f"a worker process cannot be started: {why}", hint="free memory or processes"
+            )
+        for handle in handles:
+            os.set_inheritable(handle, False)
         return _Worker(
             pid=int.from_bytes(data, "little"),
             flavour=flavour,
             channel=socket.socket(fileno=handles[0]),
             errors=handles[1],
         )
+
+    def _ask_for_worker(self, flavour: Hashable) -> tuple[bytes, list[int]]:
+        """The pid with two file descriptors; words and none on failure; nothing without zygote."""
+        control = self._start()
+        try:
+            wire.send(control, ("fork", (flavour, self.seconds, self.memory)))
+            data, handles, _, _ = socket.recv_fds(control, _REASON_BYTES, 2)
+        except (wire.Closed, ConnectionError):
+            return b"", []
+        return data, handles
+
+    def _drop_zygote(self) -> None:
+        """Forget a zygote that died, with its idle workers; busy ones end by themselves."""
+        idle, self._idle = self._idle, {}
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+        for worker in idle.values():
+            self._kill(worker)
+        if self._zygote is not None:
+            self._zygote.kill()
+            self._zygote.wait()
+            self._zygote = None
 
     def _collect(self, worker: _Worker) -> Reply:
         try:
@@ -241,6 +265,7 @@ class Pool:
         return Reply(failure=Failure.INVALID, reason=value)
 
     def _bury(self, worker: _Worker) -> Reply:
+        self._signal(worker)
         code = self._reap(worker)
         said = os.pread(worker.errors, _REASON_BYTES, worker.said).decode(errors="replace").strip()
         os.close(worker.errors)
@@ -248,23 +273,36 @@ class Pool:
         first = next((line for line in said.splitlines() if line.strip()), "")
         if code == -signal.SIGALRM:
             return Reply(failure=Failure.TIMEOUT, reason=f"no answer within {self.seconds:g} s")
-        if "out of memory" in said or "bad_alloc" in said:
+        if any(words in said for words in _OUT_OF_MEMORY):
             return Reply(failure=Failure.MEMORY, reason=first)
+        if code is None or code == -signal.SIGKILL:
+            # Nothing in a worker sends it; Linux does when the machine's memory runs out.
+            return Reply(failure=Failure.MEMORY, reason="killed from outside, out of memory?")
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return Reply(failure=Failure.CRASH, reason=f"{how}: {first}" if first else how)
 
     def _kill(self, worker: _Worker) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(worker.pid, signal.SIGKILL)
+        self._signal(worker)
         self._reap(worker)
         os.close(worker.errors)
         worker.channel.close()
 
-    def _reap(self, worker: _Worker) -> int:
+    def _signal(self, worker: _Worker) -> None:
+        """Kill the worker, if it lives, and what it has started."""
+        # Its pid is its own until the zygote reaps it, and for no longer than the zygote lives.
+        if self._zygote is None or self._zygote.poll() is not None:
+            return
+        for kill in (os.kill, os.killpg):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                kill(worker.pid, signal.SIGKILL)
+
+    def _reap(self, worker: _Worker) -> int | None:
+        """Exit code, negative for a signal; None where the zygote does not know."""
         if self._control is None:
-            return 0
+            return None
         try:
             wire.send(self._control, ("reap", worker.pid))
-            return int(wire.receive(self._control))
+            code: int | None = wire.receive(self._control)
         except wire.Closed:
-            return 0
+            return None
+        return code

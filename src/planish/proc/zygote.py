@@ -1,8 +1,9 @@
 """The process that workers are forked from: started by exec, single-threaded, holding the library.
 
-`python -m planish.proc.zygote FD` is started by the pool; FD is a Unix socket. It imports the
-handler's module once (so that a shared library is loaded once) and forks a worker for each
-request. Forking the user's own process instead would copy its threads' locks and its heap.
+`python -m planish.proc.zygote FD PARENT` is started by the pool; FD is a Unix socket, PARENT the
+pool's process. It imports the handler's module once (so that a shared library is loaded once) and
+forks a worker for each request. Forking the user's own process instead would copy its threads'
+locks and its heap.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import ctypes
 import importlib
 import os
 import resource
+import select
 import signal
 import socket
 import sys
@@ -32,10 +34,14 @@ class Handler(Protocol):
 
 HandlerFactory = Callable[[Any], Handler]
 _PR_SET_PDEATHSIG = 1
+_LOOK_SECONDS = 1.0
 
 
 def die_with_parent(parent: int) -> None:
-    """Ask Linux to kill this process when `parent` dies; elsewhere the closed socket ends it."""
+    """Ask Linux to kill this process when `parent` dies; elsewhere the closed socket ends it.
+
+    For workers only: Linux means the thread that forked, and the zygote has but one.
+    """
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -45,21 +51,25 @@ def die_with_parent(parent: int) -> None:
 
 def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
-    die_with_parent(int(sys.argv[2]))
-    # A Ctrl-C at the terminal reaches the whole group; the parent decides what becomes of workers.
+    parent = int(sys.argv[2])
+    # Whoever sends a Ctrl-C to all, the parent decides what becomes of its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # A program that blocks signals passes its mask on; a blocked SIGALRM would never time out.
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     try:
         path, preload = wire.receive(channel)
-        module, name = path.split(":")
-        loaded = importlib.import_module(module)
-        factory: HandlerFactory = getattr(loaded, name)
         try:
+            module, name = path.split(":")
+            loaded = importlib.import_module(module)
+            factory: HandlerFactory = getattr(loaded, name)
             hello = ("ready", loaded.preload(preload))
         except Exception as error:
-            hello = ("failed", f"{type(error).__name__}: {error}")
+            wire.send(channel, ("failed", f"{type(error).__name__}: {error}"))
+            return
         wire.send(channel, hello)
         while True:
+            _wait(channel, parent)
             command, argument = wire.receive(channel)
             if command == "fork":
                 _fork(channel, factory, *argument)
@@ -69,24 +79,44 @@ def main() -> None:
         os._exit(0)
 
 
+def _wait(channel: socket.socket, parent: int) -> None:
+    """Wait for a command; raises Closed when the parent is gone."""
+    while not select.select([channel], [], [], _LOOK_SECONDS)[0]:
+        # Its end of the socket may live on in a child that it forked.
+        if os.getppid() != parent:
+            raise wire.Closed
+
+
 def _fork(
     channel: socket.socket, factory: HandlerFactory, start: Any, seconds: float, memory: int
 ) -> None:
-    parent_end, worker_end = socket.socketpair()
-    errors = tempfile.TemporaryFile()  # noqa: SIM115 - handed to the parent below
     zygote = os.getpid()
-    pid = os.fork()
+    try:
+        parent_end, worker_end = socket.socketpair()
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - handed to the parent below
+        pid = os.fork()
+    except OSError as error:  # no memory, processes or file descriptors left
+        socket.send_fds(channel, [f"{error}".encode()], [])
+        return
     if pid == 0:
         channel.close()
         parent_end.close()
         os.dup2(errors.fileno(), 2)
         os.dup2(errors.fileno(), 1)
+        code = 1
         try:
+            # A group of its own: what the worker starts (a clang) is killed with it.
+            os.setpgid(0, 0)
             die_with_parent(zygote)
             _limit(memory)
             _serve(worker_end, factory, start, seconds)
+            code = 0
+        except SystemExit as error:
+            code = error.code if isinstance(error.code, int) else 1
+        except BaseException as error:
+            os.write(2, f"{type(error).__name__}: {error}\n".encode(errors="replace"))
         finally:
-            os._exit(0)
+            os._exit(code)
     worker_end.close()
     socket.send_fds(channel, [pid.to_bytes(8, "little")], [parent_end.fileno(), errors.fileno()])
     parent_end.close()
@@ -96,7 +126,9 @@ def _fork(
 def _limit(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        limit = memory if most == resource.RLIM_INFINITY else min(memory, most)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
@@ -135,11 +167,11 @@ def _failing(error: Exception) -> Handler:
     return handler
 
 
-def _reap(pid: int) -> int:
+def _reap(pid: int) -> int | None:
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:
-        return 0
+    except ChildProcessError:  # forked by an earlier zygote
+        return None
 
 
 if __name__ == "__main__":
