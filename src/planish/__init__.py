@@ -1,1 +1,83 @@
-"""Planish: makes programs smaller and faster by learning how to drive compilers."""
+"""Planish: makes programs smaller and faster by learning how to drive compilers.
+
+The face: what a user imports. Everything heavy is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planish.base.errors import PlanishError
+from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
+
+if TYPE_CHECKING:
+    from planish.base.progress import Progress
+    from planish.tune.result import Result
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Budget",
+    "Ledger",
+    "Measurement",
+    "Outcome",
+    "PlanishError",
+    "Verdict",
+    "optimize",
+]
+
+
+def optimize(
+    source: str | Path,
+    *,
+    goal: str = "size",
+    budget: int | str | Budget = 32,
+    flags: Sequence[str] = (),
+    target: str = "",
+    cpu: str = "",
+    baseline: str = "Oz",
+    policy: str = "coreset",
+    seed: int = 0,
+    jobs: int | None = None,
+    emit: str = "obj",
+    functions: bool = True,
+    explain: bool = False,
+    check: Callable[[bytes], bool] | None = None,
+    store: bool = True,
+    progress: Progress | None = None,
+) -> Result:
+    """Find a smaller build of one C, C++, .ll or .bc file; never one worse than the baseline.
+
+    goal      `size` (allocated bytes of the object) or `instructions` (of LLVM IR)
+    budget    builds, or text such as "10s" or "100,30s"
+    flags     the compiler's flags, as for clang
+    baseline  level that the result is compared with, at the same flags
+    emit      what the result's artefact is: obj, bc, ll or asm
+    explain   minimise the recipe and say what each element earns (costs further builds)
+    check     called with an object's bytes; False refuses it, and the culprit is looked for
+    store     keep outcomes on disk, so that a repeated or killed search goes on where it was
+
+    Returns a Result with `.baseline`, `.best`, `.recipe`, `.ledger` and `.save(path)`.
+    Raises PlanishError (file missing, does not compile, unknown name, no toolchain).
+    """
+    from planish.store.store import Store
+    from planish.tune.passes import optimise
+    from planish.tune.session import Options, Session
+    from planish.tune.source import Request
+
+    if isinstance(budget, int | str):
+        budget = Budget.parse(str(budget))
+    options = Options(
+        goal=goal, budget=budget, policy=policy, seed=seed, functions=functions,
+        emit=emit, explain=explain, check=check,
+    )  # fmt: skip
+    request = Request(tuple(flags), baseline, target, cpu)
+    with Session(
+        jobs=jobs or os.cpu_count() or 1,
+        store=Store.open_default() if store else None,
+        progress=progress,
+    ) as session:
+        return optimise(session, Path(source), request, options)

@@ -1,0 +1,159 @@
+"""From the best recipe to the artefact that is handed out: built, checked, or the baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planish.base.errors import UsageError
+from planish.base.records import Grade, Verdict
+from planish.llvm.recipe import Recipe
+from planish.llvm.worker import Build, Built
+from planish.measure.sizes import measure_object
+from planish.proc.pool import Call
+from planish.tune.safety import culprits, without
+from planish.tune.session import Options, Session
+from planish.tune.source import Baseline, Task, default_pipeline
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What is handed out.
+
+    recipe    empty when it is the baseline itself
+    value     the goal's value
+    fallbacks, checks  what happened on the way, in words
+    """
+
+    recipe: Recipe
+    artefact: bytes
+    value: int
+    sections: dict[str, int]
+    verdict: Verdict
+    fallbacks: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    builds: int = 0
+
+
+def finish(
+    session: Session, task: Task, before: Baseline, recipe: Recipe, options: Options
+) -> Finished:
+    """Build the recipe anew, twice, in two processes, and keep it if it holds what it promised.
+
+    Kept is what is smaller than the baseline, builds to the same bytes both times and passes the
+    user's check. Everything else is the baseline, with the reason in `fallbacks`.
+    """
+    if options.check is not None and not options.check(before.artefact):
+        raise UsageError(
+            "the test fails on the baseline, too", hint="it cannot judge the optimised program"
+        )
+    fallbacks: list[str] = []
+    builds = 0
+    while recipe != Recipe():
+        built, problem = _build_twice(session, task, recipe, options)
+        builds += 2
+        if built is None:
+            fallbacks.append(problem)
+            break
+        value, sections = value_of(built, options)
+        if value >= before.value(options.goal):
+            fallbacks.append("nothing beat the baseline")
+            break
+        if options.check is None or options.check(built.artefacts["obj"]):
+            return _kept(recipe, built, value, sections, options, fallbacks, builds)
+        found, tried = culprits(recipe, lambda part: _passes(session, task, part, options))
+        builds += tried
+        for element in found:
+            reason = f"the test fails with {element} on {task.source.name}"
+            fallbacks.append(f"the test failed: {element} expelled")
+            if session.store is not None:
+                session.store.expel(session.compiler, element, reason)
+        if not found:
+            fallbacks.append("the test fails, and no single element is to blame")
+            break
+        recipe = without(recipe, found)
+    return _baseline(session, task, before, options, fallbacks, builds)
+
+
+def build_once(session: Session, task: Task, recipe: Recipe, options: Options) -> Built:
+    """The recipe's artefacts as a replay makes them; raises UsageError when it does not build."""
+    built, problem = _build(session, task, recipe, options)
+    if built is None:
+        raise UsageError(f"{task.source}: {problem}", hint="search again without --replay")
+    return built
+
+
+def _build(
+    session: Session, task: Task, recipe: Recipe, options: Options
+) -> tuple[Built | None, str]:
+    keep = ("obj",) if options.emit == "obj" else ("obj", options.emit)
+    call = Call(recipe.options, Build(task.final, recipe, keep=keep), (task.final.blob,))
+    [reply] = session.pool.run([call])
+    if reply.failure is not None:
+        return None, f"the best recipe does not build again: {reply.failure}: {reply.reason}"
+    return reply.value, ""
+
+
+def _build_twice(
+    session: Session, task: Task, recipe: Recipe, options: Options
+) -> tuple[Built | None, str]:
+    first, problem = _build(session, task, recipe, options)
+    if first is None:
+        return None, problem
+    session.pool.close()  # the second build runs in a process that has built nothing before
+    second, problem = _build(session, task, recipe, options)
+    if second is None:
+        return None, problem
+    if first.artefacts != second.artefacts:
+        return None, "the best recipe does not build to the same bytes twice"
+    return first, ""
+
+
+def _passes(session: Session, task: Task, recipe: Recipe, options: Options) -> bool:
+    built, _ = _build(session, task, recipe, options)
+    return built is not None and options.check is not None and options.check(built.artefacts["obj"])
+
+
+def value_of(built: Built, options: Options) -> tuple[int, dict[str, int]]:
+    """The goal's value and the sections of what was built with its object kept."""
+    sizes = measure_object(built.artefacts["obj"])
+    value = sizes.allocated if options.goal == "size" else built.instructions
+    return value, sizes.sections
+
+
+def _kept(
+    recipe: Recipe,
+    built: Built,
+    value: int,
+    sections: dict[str, int],
+    options: Options,
+    fallbacks: list[str],
+    builds: int,
+) -> Finished:
+    checks = ["module verifier", "replayed to the same bytes"]
+    verdict = Verdict(Grade.UNKNOWN)
+    if options.check is not None:
+        checks.append("the given test passes")
+        verdict = Verdict(Grade.TESTED, "by the given test")
+    return Finished(
+        recipe, built.artefacts[options.emit], value, sections, verdict,
+        tuple(fallbacks), tuple(checks), builds,
+    )  # fmt: skip
+
+
+def _baseline(
+    session: Session,
+    task: Task,
+    before: Baseline,
+    options: Options,
+    fallbacks: list[str],
+    builds: int,
+) -> Finished:
+    artefact = before.artefact
+    if options.emit != "obj":
+        level = Recipe((default_pipeline(task.request.level, session.pool),))
+        artefact = build_once(session, task, level, options).artefacts[options.emit]
+    verdict = Verdict(Grade.PROVED, "it is the baseline itself")
+    return Finished(
+        Recipe(), artefact, before.value(options.goal), before.sections, verdict,
+        tuple(fallbacks), ("the baseline itself",), builds,
+    )  # fmt: skip

@@ -1,0 +1,99 @@
+"""Builds and measures pass recipes: many at once, each result looked up in the store first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from planish.base.records import Measurement, Outcome
+from planish.llvm.worker import Build, Built, Job
+from planish.proc.pool import Call, Pool, Reply
+from planish.search.protocol import Plan
+from planish.store.store import Key, Store
+from planish.tune.pass_space import to_recipe
+
+UNITS = {"size": "bytes", "instructions": "instructions"}
+
+
+@dataclass
+class Counts:
+    """What the evaluations cost."""
+
+    builds: int = 0
+    cached: int = 0
+    duplicates: int = 0
+
+
+class PassEvaluator:
+    """Turns plans into outcomes, in their order.
+
+    goal      `size` (allocated bytes) or `instructions` (IR instructions)
+    expelled  recipe text to the reason why it is never built again
+    """
+
+    def __init__(
+        self, pool: Pool, job: Job, key: Key, store: Store | None, goal: str = "size"
+    ) -> None:
+        self._pool = pool
+        self._job = job
+        self._key = key
+        self._store = store
+        self._goal = goal
+        self._measured: dict[str, Measurement] = {}
+        self._known: dict[str, Outcome] = store.outcomes(key) if store is not None else {}
+        self.counts = Counts()
+
+    def __call__(self, plans: Sequence[Plan]) -> Sequence[Outcome]:
+        names = [_text(plan) for plan in plans]
+        fresh = [at for at, name in enumerate(names) if name not in self._known]
+        calls = [self._call(plans[at]) for at in fresh]
+        replies = dict(zip(fresh, self._pool.run(calls), strict=True))
+        outcomes = []
+        for at, name in enumerate(names):
+            if at in replies:
+                outcome = self._outcome(name, replies[at])
+                self._known[name] = outcome
+                outcomes.append(outcome)
+            else:
+                self.counts.cached += 1
+                outcomes.append(replace(self._known[name], cached=True))
+            self._remember(outcomes[-1])
+        if self._store is not None and fresh:
+            self._store.put_many(self._key, [outcomes[at] for at in fresh])
+        return outcomes
+
+    def _call(self, plan: Plan) -> Call:
+        recipe = to_recipe(plan)
+        build = Build(
+            self._job,
+            recipe,
+            everywhere=plan.everywhere,
+            emit=self._goal == "size",
+            known=frozenset(self._measured),
+        )
+        return Call(recipe.options, build, (self._job.blob,))
+
+    def _outcome(self, name: str, reply: Reply) -> Outcome:
+        self.counts.builds += 1
+        if reply.failure is not None:
+            return Outcome(name, failure=reply.failure, reason=reply.reason)
+        built: Built = reply.value
+        known = self._measured.get(built.identity)
+        if known is not None:
+            self.counts.duplicates += 1
+            return Outcome(name, known, identity=built.identity)
+        if self._goal == "instructions":
+            measurement = Measurement(built.instructions, "instructions", parts=built.counts)
+        else:
+            measurement = Measurement(built.size, "bytes", parts=built.functions)
+        return Outcome(name, measurement, identity=built.identity)
+
+    def _remember(self, outcome: Outcome) -> None:
+        if outcome.ok and outcome.measurement is not None and outcome.identity:
+            self._measured.setdefault(outcome.identity, outcome.measurement)
+
+
+def _text(plan: Plan) -> str:
+    """What the store knows the plan by: the recipe's text, and the probe where it is one."""
+    text = str(to_recipe(plan))
+    return f"{text}\neverywhere: {plan.everywhere}" if plan.everywhere else text

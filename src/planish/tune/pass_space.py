@@ -1,0 +1,50 @@
+"""The space of pass recipes: passes of a module pipeline and options of the code generator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planish.llvm.recipe import Recipe
+from planish.search.protocol import Plan
+
+_LONGEST = 24
+
+
+class PassSpace:
+    """Actions are module-level pipeline elements and, with a leading dash, generator options.
+
+    start     the baseline's plan, for instance `default<Oz>`
+    passes    pipeline elements that may stand anywhere in the pipeline
+    options   words such as `-disable-lsr` or `-regalloc=basic`; one value of each name at most
+    """
+
+    def __init__(self, start: Plan, passes: Sequence[str], options: Sequence[str]) -> None:
+        self._start = start
+        self._actions = (*passes, *options)
+
+    @property
+    def start(self) -> Plan:
+        return self._start
+
+    def actions(self, plan: Plan) -> Sequence[str]:
+        return self._actions
+
+    def legal(self, actions: Sequence[str]) -> bool:
+        names = [_name(action) for action in actions if action.startswith("-")]
+        return len(set(names)) == len(names) and len(actions) - len(names) <= _LONGEST
+
+
+def to_recipe(plan: Plan) -> Recipe:
+    """The recipe that the plan stands for; options are sorted, since their order means nothing."""
+    passes = tuple(action for action in plan.actions if not action.startswith("-"))
+    options = tuple(sorted(action for action in plan.actions if action.startswith("-")))
+    return Recipe(passes, options, plan.parts)
+
+
+def to_plan(recipe: Recipe) -> Plan:
+    """The inverse of `to_recipe`."""
+    return Plan((*recipe.passes, *recipe.options), recipe.functions)
+
+
+def _name(option: str) -> str:
+    return option.partition("=")[0]

@@ -1,0 +1,216 @@
+"""Optimise one source: search pass recipes, check the winner, never return anything worse."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from planish.base.errors import ToolchainError
+from planish.base.progress import Step
+from planish.base.records import Ledger, Outcome
+from planish.llvm import vocabulary
+from planish.llvm.recipe import Recipe
+from planish.search.loop import run
+from planish.search.protocol import Best, Plan
+from planish.store.lockfile import LockEntry
+from planish.store.store import Key
+from planish.tune.coreset import Coreset, load_coreset
+from planish.tune.explain import explain
+from planish.tune.finish import Finished, finish
+from planish.tune.pass_evaluator import UNITS, PassEvaluator
+from planish.tune.pass_space import PassSpace, to_plan, to_recipe
+from planish.tune.policies import make_policy
+from planish.tune.result import Result, Share
+from planish.tune.session import Options, Session
+from planish.tune.source import (
+    Baseline,
+    Request,
+    Task,
+    architecture,
+    baseline,
+    default_pipeline,
+    load,
+)
+
+
+@dataclass
+class Search:
+    """What a search has found out so far; kept outside the loop, so that Ctrl-C loses nothing."""
+
+    evaluator: PassEvaluator
+    best: Best
+    baseline: float
+    failures: Counter[str] = field(default_factory=Counter)
+    curve: list[float] = field(default_factory=list)
+    interrupted: bool = False
+
+
+def optimise(
+    session: Session,
+    path: Path,
+    request: Request,
+    options: Options,
+    entries: Sequence[LockEntry] = (),
+) -> Result:
+    """Search a recipe for one source and build it.
+
+    entries  the lockfile's earlier recipes for the source; the one for this target is tried
+             first, so that a new search never ends behind an old one
+    Raises UsageError, CompileError or ToolchainError when the baseline cannot be built.
+    """
+    started = time.monotonic()
+    task = load(path, request, session.toolchain, session.pool)
+    before = baseline(task, session.toolchain, session.pool)
+    search = _prepare(session, task, request, options, before)
+    _search(session, task, options, search, entries)
+    recipe = to_recipe(search.best.plan)
+    shares: tuple[Share, ...] = ()
+    if options.explain and not search.interrupted:
+        recipe, shares = explain(recipe, search.evaluator)
+    done = finish(session, task, before, recipe, options)
+    ledger = _ledger(session, options, before, search, done, time.monotonic() - started)
+    return to_result(
+        session, task, before, done, options, ledger, shares, interrupted=search.interrupted
+    )
+
+
+def make_space(session: Session, task: Task, coreset: Coreset, level: str) -> PassSpace:
+    """The vocabulary of this LLVM and target, without what was expelled."""
+    words = vocabulary.load(session.toolchain.library, session.pool.info.version, task.facts.triple)
+    expelled = set(coreset.expelled)
+    if session.store is not None:
+        expelled.update(session.store.expelled(session.compiler))
+    return PassSpace(
+        Plan((default_pipeline(level, session.pool),)),
+        [word for word in (*words.module, *words.attributes) if word not in expelled],
+        [word for word in words.options if word not in expelled],
+    )
+
+
+def make_key(session: Session, task: Task, goal: str) -> Key:
+    """What outcomes of the task are stored under."""
+    return Key(task=task.hash, target=task.target, goal=goal, compiler=session.compiler)
+
+
+def to_result(
+    session: Session,
+    task: Task,
+    before: Baseline,
+    done: Finished,
+    options: Options,
+    ledger: Ledger,
+    shares: Sequence[Share] = (),
+    *,
+    interrupted: bool = False,
+    stale: bool = False,
+) -> Result:
+    """The record of what was found."""
+    request = task.request
+    return Result(
+        source=task.source,
+        goal=options.goal,
+        unit=UNITS[options.goal],
+        target=task.facts.triple,
+        baseline=before.value(options.goal),
+        best=done.value,
+        recipe=done.recipe,
+        artefact=done.artefact,
+        ledger=ledger,
+        verdict=done.verdict,
+        functions=len(task.facts.functions),
+        hash=task.hash,
+        compiler=session.compiler,
+        level=request.level,
+        cpu=request.cpu,
+        flags=request.flags,
+        sections_before=before.sections,
+        sections_after=done.sections,
+        shares=tuple(shares),
+        stale=stale,
+        interrupted=interrupted,
+    )
+
+
+def _prepare(
+    session: Session, task: Task, request: Request, options: Options, before: Baseline
+) -> Search:
+    key = make_key(session, task, options.goal)
+    evaluator = PassEvaluator(session.pool, task.search, key, session.store, options.goal)
+    start = Plan((default_pipeline(request.level, session.pool),))
+    [outcome] = evaluator([start])
+    if not outcome.ok:
+        raise ToolchainError(
+            f"{task.source}: the baseline does not build: {outcome.failure}: {outcome.reason}",
+            hint="is the module valid for this LLVM?",
+        )
+    evaluator.counts.builds = evaluator.counts.cached = 0
+    return Search(evaluator, Best(start, outcome), outcome.value, curve=[outcome.value])
+
+
+def _search(
+    session: Session, task: Task, options: Options, search: Search, entries: Sequence[LockEntry]
+) -> None:
+    coreset = load_coreset(architecture(task.facts.triple), options.goal)
+    space = make_space(session, task, coreset, task.request.level)
+    kept = [e.recipe for e in entries if e.recipe and e.target == task.facts.triple]
+    seeds = [to_plan(Recipe.parse(text)) for text in kept]
+    policy = make_policy(
+        options.policy, space, coreset, options.budget,
+        seed=options.seed, functions=options.functions, seeds=seeds,
+    )  # fmt: skip
+
+    def watch(plan: Plan, outcome: Outcome, best: Best) -> None:
+        if outcome.failure is not None:
+            search.failures[outcome.failure.value] += 1
+        search.curve.append(best.value)
+        session.progress.step(
+            Step(
+                task=str(task.source),
+                phase=policy.phase,
+                done=len(search.curve) - 1,
+                total=options.budget.builds,
+                best=best.value,
+                baseline=search.baseline,
+                unit=UNITS[options.goal],
+            )
+        )
+
+    outcome = search.best.outcome
+    assert outcome is not None
+    try:
+        run(
+            space, policy, search.evaluator, options.budget,
+            baseline=outcome, watch=watch, best=search.best,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        search.interrupted = True
+
+
+def _ledger(
+    session: Session,
+    options: Options,
+    before: Baseline,
+    search: Search,
+    done: Finished,
+    seconds: float,
+) -> Ledger:
+    counts = search.evaluator.counts
+    fallbacks = list(done.fallbacks)
+    if search.interrupted:
+        fallbacks.insert(0, "interrupted: the best recipe so far was kept")
+    return Ledger(
+        builds=counts.builds,
+        duplicates=counts.duplicates,
+        cached=counts.cached,
+        seconds=seconds,
+        failures=dict(search.failures),
+        baseline=before.words,
+        policy=options.policy,
+        seed=options.seed,
+        fallbacks=tuple(fallbacks),
+        checks=done.checks,
+        curve=tuple(search.curve),
+    )

@@ -1,0 +1,88 @@
+"""What the sources of one run share: toolchain, workers, store, and how to search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from planish.base.errors import unknown
+from planish.base.progress import Progress, Silent
+from planish.base.records import Budget
+from planish.llvm.toolchain import find_toolchain
+from planish.llvm.worker import HANDLER
+from planish.proc.pool import Pool
+from planish.store.store import Store
+from planish.tune.pass_evaluator import UNITS
+from planish.tune.policies import DEFAULT, POLICIES
+
+EMITS = ("obj", "bc", "ll", "asm")
+DEFAULT_BUILDS = 32
+_SECONDS_PER_BUILD = 60.0
+_BYTES_PER_WORKER = 6 << 30
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to search.
+
+    functions  whether functions may get suffixes of their own
+    check      the user's own test: given the artefact, says whether the program still works
+    """
+
+    goal: str = "size"
+    budget: Budget = field(default_factory=lambda: Budget(builds=DEFAULT_BUILDS))
+    policy: str = DEFAULT
+    seed: int = 0
+    functions: bool = True
+    emit: str = "obj"
+    explain: bool = False
+    check: Callable[[bytes], bool] | None = None
+
+    def __post_init__(self) -> None:
+        if self.goal not in UNITS:
+            raise unknown("goal", self.goal, UNITS)
+        if self.policy not in POLICIES:
+            raise unknown("policy", self.policy, POLICIES)
+        if self.emit not in EMITS:
+            raise unknown("kind of output", self.emit, EMITS)
+
+
+class Session:
+    """A toolchain with its worker pool, and the store."""
+
+    def __init__(
+        self, *, jobs: int = 1, store: Store | None = None, progress: Progress | None = None
+    ) -> None:
+        self.toolchain = find_toolchain()
+        self.pool = Pool(
+            HANDLER,
+            str(self.toolchain.library),
+            jobs=jobs,
+            seconds=_SECONDS_PER_BUILD,
+            memory=_BYTES_PER_WORKER,
+        )
+        self.store = store
+        self.progress: Progress = progress or Silent()
+
+    @property
+    def compiler(self) -> str:
+        """libLLVM's own word on its version: results of two versions never mix."""
+        return "LLVM " + ".".join(map(str, self.pool.info.version))
+
+    def close(self) -> None:
+        """End the workers and close the store."""
+        self.pool.close()
+        if self.store is not None:
+            self.store.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,201 @@
+"""From a file the user named to a task: unoptimised bitcode, its facts, and the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from planish.base.errors import ToolchainError, UsageError
+from planish.base.files import read_bytes
+from planish.base.hashing import digest
+from planish.llvm import frontend
+from planish.llvm.module import Target
+from planish.llvm.recipe import Recipe
+from planish.llvm.toolchain import Toolchain
+from planish.llvm.worker import Build, Built, Facts, Inspect, Job
+from planish.measure.sizes import measure_object
+from planish.proc.pool import Call, Pool
+
+# First part of a triple to the name of the target in libLLVM.
+_ARCHITECTURES = {
+    "x86_64": "X86", "i386": "X86", "i486": "X86", "i586": "X86", "i686": "X86",
+    "aarch64": "AArch64", "arm64": "AArch64", "arm": "ARM", "armv6": "ARM", "armv7": "ARM",
+    "thumb": "ARM", "nvptx": "NVPTX", "nvptx64": "NVPTX", "riscv32": "RISCV", "riscv64": "RISCV",
+    "wasm32": "WebAssembly", "wasm64": "WebAssembly", "amdgcn": "AMDGPU", "mips": "Mips",
+    "powerpc64le": "PowerPC", "ppc64le": "PowerPC",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a source is to be compiled.
+
+    flags   the compiler's flags as the user gives them
+    level   optimisation level of the baseline
+    triple  target; empty for the machine's own (or the module's)
+    cpu     processor; empty for the target's default
+    """
+
+    flags: tuple[str, ...] = ()
+    level: str = "Oz"
+    triple: str = ""
+    cpu: str = ""
+
+    def front_end_flags(self) -> tuple[str, ...]:
+        """The flags with target and processor, without output choices and levels."""
+        words = list(frontend.clean_flags(self.flags))
+        if self.triple:
+            words.insert(0, f"--target={self.triple}")
+        triple = frontend.triple_of(words)
+        if self.cpu:
+            words.append(frontend.cpu_flag(triple or "x86_64", self.cpu))
+        return tuple(words)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What the user would have without Planish, and how it came about."""
+
+    size: int
+    instructions: int
+    sections: dict[str, int]
+    functions: dict[str, int]
+    artefact: bytes
+    words: str
+
+    def value(self, goal: str) -> int:
+        """The goal's value."""
+        return self.size if goal == "size" else self.instructions
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to optimise.
+
+    hash      content hash of the unoptimised module
+    search    how candidates are built
+    final     how the kept one is built; by the front end where the user's flags ask for it
+    """
+
+    source: Path
+    request: Request
+    facts: Facts
+    search: Job
+    final: Job
+    is_ir: bool
+
+    @property
+    def hash(self) -> str:
+        return self.facts.identity
+
+    @property
+    def target(self) -> str:
+        """Triple and processor, as outcomes are keyed by."""
+        cpu = self.request.cpu
+        return f"{self.facts.triple}/{cpu}" if cpu else self.facts.triple
+
+
+def architecture(triple: str) -> str:
+    """libLLVM's name of the target; raises UsageError when the triple is unknown."""
+    arch = triple.partition("-")[0]
+    for name in (arch, arch.rstrip("abcdefghijklmnopqrstuvwxyz.-+"), arch[:5]):
+        if name in _ARCHITECTURES:
+            return _ARCHITECTURES[name]
+    raise UsageError(
+        f"unknown target '{triple}'", hint="a triple such as aarch64-linux-gnu or riscv32-none-elf"
+    )
+
+
+def load(path: Path, request: Request, toolchain: Toolchain, pool: Pool) -> Task:
+    """Compile (or read) the source and ask for its facts.
+
+    Raises UsageError or CompileError when the file cannot be read, parsed or compiled.
+    """
+    if path.suffix not in frontend.SOURCE_SUFFIXES:
+        known = ", ".join(sorted(frontend.SOURCE_SUFFIXES))
+        raise UsageError(f"{path} is no source that Planish knows", hint=f"one of {known}")
+    if request.level not in frontend.LEVELS:
+        raise UsageError(
+            f"unknown baseline '{request.level}'", hint="one of " + ", ".join(frontend.LEVELS)
+        )
+    is_ir = path.suffix in frontend.IR_SUFFIXES
+    flags = request.front_end_flags()
+    if is_ir:
+        data = read_bytes(path)
+    else:
+        data = frontend.compile_to_bitcode(toolchain.need_front_end(), path, flags)
+    blob = digest(data)
+    pool.keep(blob, data)
+    [reply] = pool.run([Call((), Inspect(Job(blob)), (blob,))])
+    if reply.failure is not None:
+        reason = reply.reason.removeprefix("UsageError: ")
+        raise UsageError(f"cannot use {path}: {reason}", hint="give a module that LLVM reads")
+    facts: Facts = reply.value
+    if not facts.functions:
+        raise UsageError(f"{path} has no function with a body", hint="nothing to optimise")
+    triple = request.triple if is_ir else ""
+    if triple and facts.triple and architecture(triple) != architecture(facts.triple):
+        raise UsageError(
+            f"{path} was compiled for {facts.triple}, not for {triple}",
+            hint="compile it again for that target",
+        )
+    target = Target(triple or facts.triple, request.cpu)
+    search = Job(blob, target, clang=_clang(target.triple, flags, toolchain, pool))
+    final = search
+    if not is_ir and frontend.back_end_flags(flags):
+        final = Job(blob, target, clang=_same_version(flags, toolchain))
+    return Task(path, request, facts, search, final, is_ir)
+
+
+def baseline(task: Task, toolchain: Toolchain, pool: Pool) -> Baseline:
+    """Build what the user has now: the front end's own object, or for IR the level's pipeline."""
+    level = task.request.level
+    pipeline = default_pipeline(level, pool)
+    job = Job(task.search.blob, task.search.target, for_size=False, clang=task.search.clang)
+    build = Build(job, Recipe.parse(f"passes: {pipeline}"), keep=("obj",))
+    [reply] = pool.run([Call((), build, (job.blob,))])
+    if reply.failure is not None:
+        raise ToolchainError(
+            f"{task.source}: the baseline {pipeline} fails: {reply.reason}",
+            hint="is the module valid for this LLVM?",
+        )
+    built: Built = reply.value
+    if task.is_ir:
+        code = built.artefacts["obj"]
+        words = f"{toolchain.describe()} {pipeline}"
+    else:
+        front_end = toolchain.need_front_end()
+        flags = task.request.front_end_flags()
+        code = frontend.compile_baseline(front_end, task.source, flags, level)
+        words = " ".join([front_end.describe(), f"-{level}", *flags])
+    sizes = measure_object(code)
+    return Baseline(
+        sizes.allocated, built.instructions, sizes.sections, sizes.functions, code, words
+    )
+
+
+def default_pipeline(level: str, pool: Pool) -> str:
+    """LLVM's pipeline of a level. LLVM 23 has no Os and Oz; there the functions carry `minsize`."""
+    if level in ("Os", "Oz") and pool.info.version[0] >= 23:
+        level = "O2"
+    return f"default<{level}>"
+
+
+def _clang(triple: str, flags: Sequence[str], toolchain: Toolchain, pool: Pool) -> tuple[str, ...]:
+    """Empty when libLLVM itself has the target; else the front end that generates code for it."""
+    if architecture(triple or pool.info.default_triple) in pool.info.targets:
+        return ()
+    words = flags if frontend.triple_of(flags) else (f"--target={triple}", *flags)
+    return _same_version(words, toolchain)
+
+
+def _same_version(flags: Sequence[str], toolchain: Toolchain) -> tuple[str, ...]:
+    front_end = toolchain.need_front_end()
+    if toolchain.version and front_end.version[0] != toolchain.major:
+        raise ToolchainError(
+            f"clang {front_end.version[0]} cannot generate code for LLVM {toolchain.major}'s "
+            "modules, and libLLVM cannot do it for this target and these flags",
+            hint="use the clang and the libLLVM of one version",
+        )
+    return frontend.code_generator(front_end, flags)
