@@ -6,9 +6,11 @@ Loaded in worker processes only. Source of the signatures: llvm-c/*.h of LLVM 20
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
+
+from planish.base.errors import RecipeError
 
 P = c_void_p
 _OUT = POINTER(c_void_p)
@@ -17,7 +19,6 @@ _SIZE = POINTER(c_size_t)
 # name -> (result, arguments)
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "LLVMGetVersion": (None, [POINTER(c_uint)] * 3),
-    "LLVMParseCommandLineOptions": (None, [c_int, POINTER(c_char_p), c_char_p]),
     "LLVMDisposeMessage": (None, [P]),
     # contexts, buffers, modules
     "LLVMContextCreate": (P, []),
@@ -59,6 +60,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "LLVMGetNextInstruction": (P, [P]),
     "LLVMGetEnumAttributeKindForName": (c_uint, [c_char_p, c_size_t]),
     "LLVMCreateEnumAttribute": (P, [P, c_uint, c_uint64]),
+    "LLVMCreateStringAttribute": (P, [P, c_char_p, c_uint, c_char_p, c_uint]),
     "LLVMAddAttributeAtIndex": (None, [P, c_uint, P]),
     "LLVMRemoveEnumAttributeAtIndex": (None, [P, c_uint, c_uint]),
     "LLVMGetEnumAttributeAtIndex": (P, [P, c_uint, c_uint]),
@@ -96,6 +98,15 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 _MODULE_COUNT = "_ZNK4llvm6Module19getInstructionCountEv"
 _FUNCTION_COUNT = "_ZNK4llvm8Function19getInstructionCountEv"
 
+# llvm::cl::ParseCommandLineOptions, of LLVM 20 and 21, and (with a file system) of 22 and 23.
+# A StringRef is passed as its two members on the ABIs that there are wheels for.
+_PARSE_OPTIONS = (
+    "_ZN4llvm2cl23ParseCommandLineOptionsEiPKPKcNS_9StringRefEPNS_11raw_ostreamES2_b",
+    "_ZN4llvm2cl23ParseCommandLineOptionsEiPKPKcNS_9StringRefEPNS_11raw_ostreamE"
+    "PNS_3vfs10FileSystemES2_b",
+)
+_ERRORS = "_ZN4llvm4errsEv"
+
 TARGETS = ("X86", "AArch64", "ARM", "NVPTX", "RISCV", "WebAssembly", "AMDGPU", "Mips", "PowerPC")
 
 
@@ -120,11 +131,28 @@ class Library:
         self._function_count = self._counter(_FUNCTION_COUNT)
 
     def parse_options(self, options: tuple[str, ...]) -> None:
-        """Set global options. Once per process: LLVM refuses a second occurrence."""
+        """Set global options. Once per process: LLVM refuses a second occurrence.
+
+        Raises RecipeError for an option that this LLVM does not know. The C API would ignore it
+        in silence, so a library that does not export the C++ function takes no options at all.
+        """
         if not options:
             return
+        found = [getattr(self.c, name, None) for name in _PARSE_OPTIONS]
+        parse, with_files = next(((f, n) for n, f in enumerate(found) if f), (None, 0))
+        if parse is None:
+            raise RecipeError("this libLLVM does not tell whether it knows an option")
         words = [b"planish", *(option.encode() for option in options)]
-        self.c.LLVMParseCommandLineOptions(len(words), (c_char_p * len(words))(*words), None)
+        files = [None] if with_files else []
+        parse.restype = c_bool
+        parse.argtypes = [
+            c_int, POINTER(c_char_p), c_char_p, c_size_t, P, *(P for _ in files), P, c_bool
+        ]  # fmt: skip
+        errors = self.c[_ERRORS]
+        errors.restype, errors.argtypes = P, []
+        argv = (c_char_p * len(words))(*words)
+        if not parse(len(words), argv, b"", 0, errors(), *files, None, False):
+            raise RecipeError(f"this LLVM refuses the options {' '.join(options)}")
 
     def message(self, pointer: Any) -> str:
         """Take over a C string that LLVM allocated."""

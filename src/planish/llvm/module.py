@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from planish.base.errors import RecipeError, UsageError
 from planish.base.hashing import digest
 from planish.llvm.binding import Library
+from planish.llvm.recipe import split_pipeline
 
 _FUNCTION_INDEX = 0xFFFFFFFF
 _EMIT_ASSEMBLY, _EMIT_OBJECT = 0, 1
@@ -19,6 +20,21 @@ _CODE_MODEL_SHIFT = 2
 _BITCODE_MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 # Module analyses that many passes only look up in the cache.
 _REQUIRED = "require<profile-summary>,"
+
+
+# Values of the attribute "frame-pointer", weakest first.
+FRAME_POINTERS = ("none", "reserved", "non-leaf", "non-leaf-no-reserve", "all")
+
+
+def segments(pipeline: str) -> list[str]:
+    """The pipeline as runs of passes and single attribute elements, in order."""
+    found: list[str] = []
+    for element in split_pipeline(pipeline):
+        if element.startswith("@") or not found or found[-1].startswith("@"):
+            found.append(element)
+        else:
+            found[-1] += "," + element
+    return found
 
 
 @dataclass(frozen=True)
@@ -158,9 +174,18 @@ class Module:
             c.LLVMSetDataLayout(self._module, text.encode())
 
     def run(self, pipeline: str) -> None:
-        """Run a module pipeline; raises RecipeError when LLVM refuses it."""
-        if not pipeline:
-            return
+        """Run a module pipeline; raises RecipeError when LLVM refuses it.
+
+        An element that starts with `@` sets an attribute on all functions at that point.
+        """
+        for element in segments(pipeline):
+            if element.startswith("@"):
+                for function in self.library.functions(self._module):
+                    self._set(function, element)
+            else:
+                self._run(element)
+
+    def _run(self, pipeline: str) -> None:
         options = self._c.LLVMCreatePassBuilderOptions()
         error = self._c.LLVMRunPasses(
             self._module, (_REQUIRED + pipeline).encode(), self._machine, options
@@ -168,16 +193,28 @@ class Module:
         self._c.LLVMDisposePassBuilderOptions(options)
         self._raise(error, pipeline)
 
+    def run_everywhere(self, suffix: str) -> None:
+        """Run a function suffix on every function."""
+        for element in segments(suffix):
+            self.run(element if element.startswith("@") else f"function({element})")
+
     def run_on_function(self, name: str, pipeline: str) -> bool:
         """Run a function pipeline on one function; False when there is no such body."""
         function = self._c.LLVMGetNamedFunction(self._module, name.encode(errors="surrogateescape"))
         if not function or self._c.LLVMIsDeclaration(function):
             return False
+        for element in segments(pipeline):
+            if element.startswith("@"):
+                self._set(function, element)
+            else:
+                self._run_on(function, element)
+        return True
+
+    def _run_on(self, function: int, pipeline: str) -> None:
         options = self._c.LLVMCreatePassBuilderOptions()
         error = self._c.LLVMRunPassesOnFunction(function, pipeline.encode(), self._machine, options)
         self._c.LLVMDisposePassBuilderOptions(options)
         self._raise(error, pipeline)
-        return True
 
     # -- code --------------------------------------------------------------------------------
 
@@ -202,6 +239,18 @@ class Module:
         self._c.LLVMDisposeErrorMessage(address)
         raise RecipeError(f"LLVM refuses the pipeline '{pipeline}': {words}")
 
+    def _set(self, function: int, element: str) -> None:
+        """Carry out an attribute element; never weakens what the user asked for."""
+        name, _, value = element.removeprefix("@").partition("=")
+        if name == "no-minsize":
+            self._remove(function, "minsize")
+            return
+        if name == "frame-pointer":
+            have = self._text_attribute(function, name)
+            if FRAME_POINTERS.index(value) <= FRAME_POINTERS.index(have or "none"):
+                return
+        self._add_text(function, name, value)
+
     def _kind(self, name: str) -> int:
         return int(self._c.LLVMGetEnumAttributeKindForName(name.encode(), len(name)))
 
@@ -217,15 +266,24 @@ class Module:
         self._c.LLVMRemoveEnumAttributeAtIndex(function, _FUNCTION_INDEX, self._kind(name))
 
     def _first_attribute(self, name: str) -> str:
-        for function in self.library.functions(self._module):
-            attribute = self._c.LLVMGetStringAttributeAtIndex(
-                function, _FUNCTION_INDEX, name.encode(), len(name)
-            )
-            if attribute:
-                size = c_uint()
-                address = self._c.LLVMGetStringAttributeValue(attribute, byref(size))
-                return ctypes.string_at(address, size.value).decode()
-        return ""
+        texts = (self._text_attribute(f, name) for f in self.library.functions(self._module))
+        return next((text for text in texts if text), "")
+
+    def _text_attribute(self, function: int, name: str) -> str:
+        attribute = self._c.LLVMGetStringAttributeAtIndex(
+            function, _FUNCTION_INDEX, name.encode(), len(name)
+        )
+        if not attribute:
+            return ""
+        size = c_uint()
+        address = self._c.LLVMGetStringAttributeValue(attribute, byref(size))
+        return ctypes.string_at(address, size.value).decode()
+
+    def _add_text(self, function: int, name: str, value: str) -> None:
+        attribute = self._c.LLVMCreateStringAttribute(
+            self._context, name.encode(), len(name), value.encode(), len(value)
+        )
+        self._c.LLVMAddAttributeAtIndex(function, _FUNCTION_INDEX, attribute)
 
     def _flag(self, name: str) -> int:
         """An integer module flag; 0 when absent."""

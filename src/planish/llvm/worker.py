@@ -7,16 +7,20 @@ result never depends on what the worker did before.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from elftools.elf.elffile import ELFFile
 
 from planish.base.hashing import digest
 from planish.llvm import frontend
 from planish.llvm.binding import Library
 from planish.llvm.module import Module, Target
 from planish.llvm.recipe import Recipe
+from planish.measure.functions import function_bytes
 from planish.measure.sizes import measure_object
 
 HANDLER = "planish.llvm.worker:Builder"
@@ -41,7 +45,7 @@ class Job:
     """
 
     blob: str
-    target: Target = Target()
+    target: Target = field(default_factory=Target)
     for_size: bool = True
     clang: tuple[str, ...] = ()
 
@@ -145,7 +149,7 @@ class Builder:
                 module.select(job.target)
             module.run(recipe.pipeline)
             if request.everywhere:
-                module.run(f"function({request.everywhere})")
+                module.run_everywhere(request.everywhere)
             absent = [
                 name
                 for name, suffix in recipe.functions
@@ -182,7 +186,7 @@ class Builder:
             identity,
             instructions,
             sections=sizes.sections,
-            functions=sizes.functions,
+            functions=function_bytes(ELFFile(io.BytesIO(code))),
             absent=absent,
             artefacts=artefacts,
         )

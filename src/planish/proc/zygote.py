@@ -34,7 +34,7 @@ class Handler(Protocol):
 
 HandlerFactory = Callable[[Any], Handler]
 _PR_SET_PDEATHSIG = 1
-_LOOK_SECONDS = 1.0
+_LOOK_MILLISECONDS = 1000
 
 
 def die_with_parent(parent: int) -> None:
@@ -81,7 +81,9 @@ def main() -> None:
 
 def _wait(channel: socket.socket, parent: int) -> None:
     """Wait for a command; raises Closed when the parent is gone."""
-    while not select.select([channel], [], [], _LOOK_SECONDS)[0]:
+    poll = select.poll()
+    poll.register(channel, select.POLLIN)
+    while not poll.poll(_LOOK_MILLISECONDS):
         # Its end of the socket may live on in a child that it forked.
         if os.getppid() != parent:
             raise wire.Closed
