@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from planish.base.errors import UsageError
 from planish.llvm.frontend import compile_baseline
 from planish.llvm.toolchain import FrontEnd
-from planish.measure.elf import Elf
 from planish.measure.sizes import allocated_bytes, measure_object
 
 ELF_TARGETS = {
@@ -55,29 +54,12 @@ def test_elf_sizes_are_those_that_pyelftools_adds_up(
                     functions[symbol.name] = symbol["st_size"]
     sizes = measure_object(objects[target])
     assert sizes.sections == {name: size for name, size in expected.items() if size}
-    assert sizes.functions == functions
+    unwind = {name: size - functions[name] for name, size in sizes.functions.items()}
+    assert all(extra >= 0 for extra in unwind.values())
+    assert sum(unwind.values()) < expected[".eh_frame"] or not expected[".eh_frame"]
+    assert any(unwind.values()) == (target != "armv7")  # which has tables of its own kind
     assert set(functions) == {"checksum", "sort", "lookup", "kind", "dot"}
     assert sizes.allocated == allocated_bytes(objects[target]) == sum(expected.values())
-
-
-@pytest.mark.parametrize("target", ELF_TARGETS)
-def test_elf_tables_are_those_that_pyelftools_reads(objects: dict[str, bytes], target: str) -> None:
-    theirs, ours = ELFFile(io.BytesIO(objects[target])), Elf(objects[target])
-    assert ours.bits == theirs.elfclass
-    assert (ours.order == "<") == theirs.little_endian
-    sections = list(theirs.iter_sections())
-    assert [(s.name, s.offset, s.size) for s in ours.sections] == [
-        (s.name, s["sh_offset"], s["sh_size"]) for s in sections
-    ]
-    for section in ours.sections:
-        if section.name.startswith((".text", ".eh_frame")):
-            assert ours.contents(section) == sections[section.number].data()
-    table = theirs.get_section_by_name(".symtab")
-    assert [(s.name, s.value, s.size) for s in ours.symbols()] == [
-        # Symbols of sections have no name of their own.
-        ("" if s["st_info"]["type"] == "STT_SECTION" else s.name, s["st_value"], s["st_size"])
-        for s in table.iter_symbols()
-    ]
 
 
 def test_debug_information_does_not_count(
@@ -104,7 +86,6 @@ def test_more_sections_than_the_header_can_count(
     data = compile_baseline(
         front_end, source, [f"--target={ELF_TARGETS['x86-64']}", "-fdata-sections"]
     )
-    assert len(Elf(data).sections) > 66000
     assert allocated_bytes(data) == 4 * 66000
 
 

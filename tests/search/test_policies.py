@@ -170,7 +170,5 @@ def test_moves_stay_in_the_space(rng: object, steps: int) -> None:
 def test_time_ends_a_search() -> None:
     space = Letters()
     spent = Budget(builds=None, seconds=0.0)
-    best = run(
-        space, RandomPolicy(space), lambda plans: [], spent, baseline=score(space.start)
-    )
+    best = run(space, RandomPolicy(space), lambda plans: [], spent, baseline=score(space.start))
     assert best.plan == space.start

@@ -21,8 +21,18 @@ _UNOPTIMISED = ("-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c")
 _SECONDS = 300
 
 # Flags that choose what is produced, not how; with a value behind them, or on their own.
-_DROPPED_WITH_VALUE = frozenset({"-o", "-MF", "-MT", "-MQ", "-MJ"})
-_DROPPED = frozenset({"-c", "-S", "-E", "-emit-llvm", "-M", "-MM", "-MD", "-MMD", "-MP", "-MG"})
+_DROPPED_WITH_VALUE = frozenset({"-o", "-MF", "-MT", "-MQ", "-MJ", "-x", "-dependency-file"})
+_DROPPED = frozenset({
+    "-c", "-S", "-E", "-emit-llvm", "-M", "-MM", "-MD", "-MMD", "-MP", "-MG", "-fsyntax-only",
+    "-save-temps", "--save-temps", "-pipe", "-###", "-v",
+})  # fmt: skip
+_DROPPED_PREFIXES = ("-o", "-MF", "-MT", "-MQ", "-MJ", "-flto", "-save-temps=", "-x")
+# Flags whose value is the next word, whatever it looks like.
+_WITH_VALUE = frozenset({
+    "-D", "-U", "-I", "-include", "-isystem", "-iquote", "-idirafter", "-imacros", "-isysroot",
+    "-Xclang", "-Xpreprocessor", "-Xassembler", "-mllvm", "-target", "-arch", "-iprefix",
+    "-iwithprefix", "-L", "-l", "-u", "-T", "-z", "-Xlinker", "--param", "-F", "-iframework",
+})  # fmt: skip
 
 # Flags that the code generator learns of outside the bitcode and the target machine's C API.
 _BACK_END_FLAGS = (
@@ -36,15 +46,15 @@ _BACK_END_FLAGS = (
 
 
 def clean_flags(flags: Iterable[str]) -> tuple[str, ...]:
-    """The user's flags without output choices and optimisation levels."""
+    """The user's flags without output choices, optimisation levels and link-time optimisation."""
     kept: list[str] = []
     words = iter(flags)
     for word in words:
         if word in _DROPPED_WITH_VALUE:
             next(words, None)
-        elif word in _DROPPED or word.startswith(("-o", "-MF", "-MT")) or _level_of(word):
-            continue
-        else:
+        elif word in _WITH_VALUE:
+            kept += [word, *(value for value in [next(words, None)] if value is not None)]
+        elif not (word in _DROPPED or word.startswith(_DROPPED_PREFIXES) or _is_level(word)):
             kept.append(word)
     return tuple(kept)
 
@@ -54,7 +64,7 @@ def back_end_flags(flags: Iterable[str]) -> tuple[str, ...]:
     return tuple(flag for flag in flags if flag.startswith(_BACK_END_FLAGS))
 
 
-def _level_of(word: str) -> bool:
+def _is_level(word: str) -> bool:
     return word in ("-O", "-O4", "-Ofast", "-Og") or word.removeprefix("-") in LEVELS
 
 

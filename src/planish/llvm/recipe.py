@@ -55,15 +55,23 @@ class Recipe:
         passes: tuple[str, ...] = ()
         options: tuple[str, ...] = ()
         functions: dict[str, str] = {}
+        seen: set[str] = set()
         for line in text.splitlines():
             if not line.strip():
                 continue
+            head = line.partition(": ")[0]
+            if head in seen:
+                raise RecipeError(f"the recipe has two lines '{head}:'")
+            if head in ("passes", "options"):
+                seen.add(head)
             if line.startswith("passes: "):
                 passes = split_pipeline(line.removeprefix("passes: "))
             elif line.startswith("options: "):
                 options = check_options(line.removeprefix("options: ").split())
             elif line.startswith("function "):
                 name, suffix = _parse_function(line)
+                if name in functions:
+                    raise RecipeError(f"the recipe has two lines for the function {name}")
                 functions[name] = suffix
             else:
                 raise RecipeError(

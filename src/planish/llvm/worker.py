@@ -7,20 +7,17 @@ result never depends on what the worker did before.
 
 from __future__ import annotations
 
-import io
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from elftools.elf.elffile import ELFFile
 
 from planish.base.hashing import digest
 from planish.llvm import frontend
 from planish.llvm.binding import Library
 from planish.llvm.module import Module, Target
 from planish.llvm.recipe import Recipe
-from planish.measure.functions import function_bytes
 from planish.measure.sizes import measure_object
 
 HANDLER = "planish.llvm.worker:Builder"
@@ -133,16 +130,15 @@ class Builder:
         return self._build(request)
 
     def _inspect(self, request: Inspect) -> Facts:
-        module = self._open(request.job)
-        identity = module.identity()
-        resized = module.optimise_for_size() if request.job.for_size else []
-        functions = tuple(module.functions())
-        return Facts(identity, module.triple, functions, module.instructions(), tuple(resized))
+        with contextlib.closing(self._open(request.job)) as module:
+            identity = module.identity()
+            resized = module.optimise_for_size() if request.job.for_size else []
+            functions = tuple(module.functions())
+            return Facts(identity, module.triple, functions, module.instructions(), tuple(resized))
 
     def _build(self, request: Build) -> Built:
         job, recipe = request.job, request.recipe
-        module = self._open(job)
-        try:
+        with contextlib.closing(self._open(job)) as module:
             if job.for_size:
                 module.optimise_for_size()
             if not job.clang:
@@ -159,8 +155,6 @@ class Builder:
             if words:
                 raise ValueError(f"the verifier refuses the result: {words.splitlines()[0]}")
             return self._measure(module, request, tuple(absent))
-        finally:
-            module.close()
 
     def _measure(self, module: Module, request: Build, absent: tuple[str, ...]) -> Built:
         bitcode = module.bitcode()
@@ -177,7 +171,8 @@ class Builder:
         if identity in request.known and not request.keep:
             return Built(identity, instructions, absent=absent)
         if "asm" in request.keep:
-            artefacts["asm"] = self._generate(Module(self._library, bitcode), request.job, True)
+            with contextlib.closing(Module(self._library, bitcode)) as copy:
+                artefacts["asm"] = self._generate(copy, request.job, True)
         code = self._generate(module, request.job, False, bitcode)
         if "obj" in request.keep:
             artefacts["obj"] = code
@@ -186,7 +181,7 @@ class Builder:
             identity,
             instructions,
             sections=sizes.sections,
-            functions=function_bytes(ELFFile(io.BytesIO(code))),
+            functions=sizes.functions,
             absent=absent,
             artefacts=artefacts,
         )

@@ -2,19 +2,22 @@
 
 ELF: every section with SHF_ALLOC counts, read-only data, `.eh_frame` and `.bss` included; what
 the program occupies when it is loaded. `.text` alone would flatter: outlining moves bytes into
-`.eh_frame`. WebAssembly: every section but the custom ones (names, linking, relocations); source:
-the WebAssembly specification, section 5.5.
+`.eh_frame`. WebAssembly: every section but the custom ones (names, linking, relocations).
 """
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from dataclasses import dataclass
 
-from planish.base.errors import UsageError
-from planish.measure import elf
-from planish.measure.elf import Elf
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
 
+from planish.base.errors import UsageError
+from planish.measure.functions import function_bytes
+
+_ELF_MAGIC = b"\x7fELF"
 _WASM_MAGIC = b"\0asm\1\0\0\0"
 _WASM_SECTIONS = {
     1: "type", 2: "import", 3: "function", 4: "table", 5: "memory", 6: "global",
@@ -24,9 +27,10 @@ _WASM_SECTIONS = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes by section (those of one name added up) and by function symbol.
+    """Bytes by section (those of one name added up) and by function.
 
-    Names that are no UTF-8 hold surrogate escapes. WebAssembly objects name no functions here.
+    A function's bytes are its code and its unwind information. Names that are no UTF-8 hold
+    surrogate escapes. WebAssembly objects name no functions here.
     """
 
     sections: dict[str, int]
@@ -41,9 +45,16 @@ def measure_object(data: bytes) -> Sizes:
     """Raises UsageError when the bytes are no whole ELF or WebAssembly file."""
     if data.startswith(_WASM_MAGIC):
         return Sizes(_wasm_sections(data), {})
-    if data.startswith(elf.MAGIC):
-        return _elf_sizes(Elf(data))
-    raise UsageError("neither an ELF nor a WebAssembly object", hint="these two are measured")
+    if not data.startswith(_ELF_MAGIC):
+        raise UsageError("neither an ELF nor a WebAssembly object", hint="these two are measured")
+    try:
+        elf = ELFFile(io.BytesIO(data))
+        return Sizes(_elf_sections(elf, len(data)), function_bytes(elf))
+    except UsageError:
+        raise
+    except Exception as error:
+        # The library raises whatever its parsers run into; for the user it is one thing.
+        raise _damaged(f"the ELF file cannot be read: {error or type(error).__name__}") from error
 
 
 def allocated_bytes(data: bytes) -> int:
@@ -51,14 +62,18 @@ def allocated_bytes(data: bytes) -> int:
     return measure_object(data).allocated
 
 
-def _elf_sizes(file: Elf) -> Sizes:
-    sections: Counter[str] = Counter()
-    for section in file.sections:
-        if section.flags & elf.SHF_ALLOC and section.size:
-            file.contents(section)  # what reaches outside the file is not counted but refused
-            sections[section.name] += section.size
-    functions = {s.name: s.size for s in file.symbols() if s.kind == elf.STT_FUNC and s.size}
-    return Sizes(dict(sections), functions)
+def _elf_sections(elf: ELFFile, size: int) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    if not elf.num_sections():
+        raise _damaged("the ELF file has no section table")
+    for section in elf.iter_sections():
+        if not section["sh_flags"] & SH_FLAGS.SHF_ALLOC or not section["sh_size"]:
+            continue
+        inside = section["sh_type"] == "SHT_NOBITS"
+        if not inside and section["sh_offset"] + section["sh_size"] > size:
+            raise _damaged("the ELF file is cut short")
+        found[section.name] += section["sh_size"]
+    return dict(found)
 
 
 def _wasm_sections(data: bytes) -> dict[str, int]:
@@ -69,14 +84,13 @@ def _wasm_sections(data: bytes) -> dict[str, int]:
         size, at = _leb128(data, at + 1)
         at += size
         if at > len(data):
-            raise _cut_short()
+            raise _damaged("the WebAssembly file is cut short")
         if kind:
             found[_WASM_SECTIONS.get(kind, f"section {kind}")] += at - start
     return dict(found)
 
 
 def _leb128(data: bytes, at: int) -> tuple[int, int]:
-    """(value, place behind it) of an unsigned number of variable length."""
     value = shift = 0
     while at < len(data):
         byte = data[at]
@@ -85,8 +99,8 @@ def _leb128(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
-    raise _cut_short()
+    raise _damaged("the WebAssembly file is cut short")
 
 
-def _cut_short() -> UsageError:
-    return UsageError("the WebAssembly file is cut short", hint="build it again")
+def _damaged(message: str) -> UsageError:
+    return UsageError(message, hint="build it again")
