@@ -96,9 +96,9 @@ def test_spaces_between_passes_do_not_count() -> None:
     [
         ("sroa", "cannot read the recipe line 'sroa'"),
         ("passes: function(sroa", "missing ')'"),
-        ("passes: function(sroa>)", "unbalanced '>'"),
-        ("passes: sroa)", "unbalanced ')'"),
-        ("passes: sroa,,dce", "empty pass name"),
+        ("passes: function(sroa>)", "missing ')'"),
+        ("passes: sroa)", "unexpected ')'"),
+        ("passes: sroa,,dce", "a pass name is missing"),
         ("options: disable-lsr", "'disable-lsr' is no code generator option"),
         ("options: -a -b=1 -a=2", "the option -a stands twice"),
         ("options: -a;b", "'-a;b' is no"),
@@ -106,7 +106,7 @@ def test_spaces_between_passes_do_not_count() -> None:
         ("function : sroa", "cannot read"),
         ('function "main: sroa', "cannot read"),
         ('function "": sroa', "cannot read"),
-        ("function main: sroa)", "unbalanced"),
+        ("function main: sroa)", "unexpected"),
     ],
 )
 def test_what_does_not_parse_is_named(text: str, words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -31,7 +32,7 @@ class Letters:
         return LETTERS
 
     def legal(self, actions: Sequence[str]) -> bool:
-        pairs = zip(actions, actions[1:], strict=False)
+        pairs = itertools.pairwise(actions)
         return len(actions) <= 12 and all(left != right for left, right in pairs)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from planish.base.errors import RecipeError, UsageError
 from planish.base.hashing import digest
 from planish.llvm.binding import Library
-from planish.llvm.recipe import split_pipeline
+from planish.llvm.pipeline import split_pipeline
 
 _FUNCTION_INDEX = 0xFFFFFFFF
 _EMIT_ASSEMBLY, _EMIT_OBJECT = 0, 1

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planish.base.errors import RecipeError
+from planish.llvm.pipeline import split_pipeline
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.$@]+")
 _OPTION = re.compile(r"-[A-Za-z0-9][A-Za-z0-9._-]*(=[A-Za-z0-9_.+-]*)?")
@@ -79,29 +80,6 @@ class Recipe:
                     hint="lines start with 'passes:', 'options:' or 'function NAME:'",
                 )
         return cls(passes, options, tuple(sorted(functions.items())))
-
-
-def split_pipeline(text: str) -> tuple[str, ...]:
-    """Split at the commas outside brackets; raises RecipeError when brackets do not match."""
-    parts, depth, start = [], [], 0
-    closing = {"(": ")", "<": ">"}
-    for at, char in enumerate(text):
-        if char in closing:
-            depth.append(closing[char])
-        elif char in ")>":
-            if not depth or depth.pop() != char:
-                raise RecipeError(f"unbalanced '{char}' in the pipeline '{text}'")
-        elif char == "," and not depth:
-            parts.append(text[start:at])
-            start = at + 1
-    if depth:
-        raise RecipeError(f"missing '{depth[-1]}' in the pipeline '{text}'")
-    parts.append(text[start:])
-    if parts == [""]:
-        return ()
-    if "" in (part.strip() for part in parts):
-        raise RecipeError(f"empty pass name in the pipeline '{text}'")
-    return tuple(part.strip() for part in parts)
 
 
 def check_options(words: list[str]) -> tuple[str, ...]:

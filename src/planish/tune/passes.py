@@ -79,7 +79,9 @@ def optimise(
 
 def make_space(session: Session, task: Task, coreset: Coreset, level: str) -> PassSpace:
     """The vocabulary of this LLVM and target, without what was expelled."""
-    words = vocabulary.load(session.toolchain.library, session.pool.info.version, task.facts.triple)
+    words = vocabulary.load(
+        session.toolchain.library, session.pool.info.version, architecture(task.facts.triple)
+    )
     expelled = set(coreset.expelled)
     if session.store is not None:
         expelled.update(session.store.expelled(session.compiler))
