@@ -1,0 +1,78 @@
+"""`planish learn`: from a corpus to what helps other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.group("learn")
+def command() -> None:
+    """Learn from a corpus of programs what helps others."""
+
+
+@command.command("coreset")
+@click.option(
+    "--corpus",
+    type=click.Path(path_type=Path),
+    default=Path("corpus"),
+    show_default=True,
+    help="From: planish corpus build.",
+)
+@click.option(
+    "--projects",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="The list the corpus was built from; its programs check what was learned.",
+)
+@click.option("--arch", "architecture", default="X86", show_default=True, metavar="X86|AArch64")
+@click.option("--goal", default="size", show_default=True, metavar="size|instructions")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write.")
+@click.option("--modules", default=240, show_default=True, help="Training modules.")
+@click.option("--largest", default=1200, show_default=True, help="Instructions of one at most.")
+@click.option("--searched", default=80, show_default=True, help="Modules that are searched.")
+@click.option("--builds", default=160, show_default=True, help="Builds of one search.")
+@click.option("--jobs", "-j", type=click.IntRange(1, 512), default=2, show_default=True)
+@click.option("--seed", default=0, show_default=True)
+def coreset(
+    corpus: Path,
+    projects: Path | None,
+    architecture: str,
+    goal: str,
+    out: Path,
+    modules: int,
+    largest: int,
+    searched: int,
+    builds: int,
+    jobs: int,
+    seed: int,
+) -> None:
+    """Search on training modules, broadcast the winners, choose greedily, check, write OUT.
+
+    Takes about an hour on two cores. Every build is kept in the store: a run that was killed goes
+    on where it was.
+
+    \b
+    planish learn coreset --corpus corpus --projects bench/corpus/projects.toml --out x86.toml
+    """
+    from planish.store.store import Store
+    from planish.tune.learn import Settings
+    from planish.tune.learn_coreset import learn_coreset
+    from planish.tune.session import Session
+
+    settings = Settings(searched=searched, builds=builds, seed=seed)
+    with Session(jobs=jobs, store=Store.open_default()) as session:
+        learn_coreset(
+            session,
+            corpus,
+            projects,
+            architecture,
+            goal,
+            out,
+            settings,
+            modules=modules,
+            largest=largest,
+            say=print,
+        )
+    print(f"wrote {out}")

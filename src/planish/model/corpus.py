@@ -1,0 +1,252 @@
+"""A corpus of real programs as unoptimised bitcode, from Debian's source packages.
+
+A list (TOML) names packages with licence, category and split. For each one the source package is
+fetched and unpacked, configured where it needs that, and every source file that compiles becomes
+a module of the corpus, content-addressed and deduplicated:
+
+    OUT/modules/<hash>.bc      unoptimised bitcode
+    OUT/sources/<project>/     the unpacked, configured source
+    OUT/index.json             what each module is, and which projects failed and why
+
+Projects are independent: one that fails costs only itself. A run that was killed goes on with the
+projects that are not in the index yet.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from planish.base.errors import CompileError, PlanishError, UsageError
+from planish.base.files import write_atomic
+from planish.llvm import frontend
+from planish.llvm.toolchain import FrontEnd
+from planish.llvm.worker import Facts, Inspect, Job
+from planish.model.packages import Fetcher
+from planish.model.projects import Project
+from planish.proc.command import run_command
+from planish.proc.pool import Call, Pool
+
+Say = Callable[[str], None]
+_CONFIGURE_SECONDS = 600.0
+_SMALLEST, _LARGEST = 20, 60_000
+
+
+@dataclass(frozen=True)
+class Module:
+    """One module.
+
+    sha           content hash; the file's name
+    source        path of the source file below the project's folder
+    flags         how it was compiled, relative paths being relative to that folder
+    instructions  IR instructions before any pass
+    """
+
+    sha: str
+    project: str
+    split: str
+    category: str
+    licence: str
+    source: str
+    flags: tuple[str, ...]
+    instructions: int
+    functions: int
+
+
+@dataclass(frozen=True)
+class Index:
+    """The corpus' contents.
+
+    projects  name to {"version", "modules", "refused"}; "refused" counts sources that do not
+              compile by themselves
+    failed    name to the reason
+    """
+
+    modules: tuple[Module, ...] = ()
+    projects: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def load_corpus(folder: Path) -> Index:
+    """Read the index; raises UsageError when there is none or it does not parse."""
+    path = folder / "index.json"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        rows = [{**row, "flags": tuple(row["flags"])} for row in document["modules"]]
+        return Index(tuple(Module(**r) for r in rows), document["projects"], document["failed"])
+    except FileNotFoundError:
+        raise UsageError(
+            f"there is no corpus in {folder}", hint="build one: planish corpus build"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"cannot read {path}: {error}", hint="build the corpus again") from error
+
+
+def build_corpus(
+    projects: Sequence[Project],
+    out: Path,
+    front_end: FrontEnd,
+    pool: Pool,
+    *,
+    jobs: int = 1,
+    most: int = 60,
+    say: Say = print,
+) -> Index:
+    """Build what is missing; returns the whole index.
+
+    most  modules of one project at most, drawn by a seed made from its name
+    """
+    (out / "modules").mkdir(parents=True, exist_ok=True)
+    sources = (out / "sources").resolve()
+    sources.mkdir(exist_ok=True)
+    index = load_corpus(out) if (out / "index.json").exists() else Index()
+    fetcher = Fetcher(out / "packages")
+    for at, project in enumerate(projects):
+        if project.name in index.projects:
+            continue
+        try:
+            version, root = fetcher.unpack(project.package, sources / project.name)
+            _configure(project, root)
+            found, refused = _compile_all(project, root, front_end, jobs, most)
+            modules = _admit(project, found, index, pool, out)
+        except PlanishError as error:
+            index.failed[project.name] = str(error)
+            say(f"{project.name}: failed: {error}")
+        else:
+            index.failed.pop(project.name, None)
+            index.projects[project.name] = {
+                "version": version, "modules": len(modules), "refused": refused,
+            }  # fmt: skip
+            index = Index((*index.modules, *modules), index.projects, index.failed)
+            done = f"{at + 1} of {len(projects)}"
+            say(f"{project.name} {version}: {len(modules)} modules, {refused} refused ({done})")
+        _write(index, out)
+    return index
+
+
+def compile_flags(project: Project, root: Path) -> tuple[str, ...]:
+    """The project's own flags, and every folder of the source that holds headers."""
+    own = [_below(root, flag) for flag in project.flags]
+    if not project.headers:
+        return (*own, "-w")
+    headers = sorted({path.parent for path in root.rglob("*.h")})
+    # The parents last: <lzo/lzoconf.h> is meant where include/lzo/lzoconf.h lies.
+    above = sorted({path.parent for path in headers if path != root} | {root})
+    folders = [
+        path
+        for path in dict.fromkeys([*headers, *above])
+        if not _excluded(path.relative_to(root), project)
+    ]
+    return (*own, "-w", *(w for path in folders for w in ("-I", str(path))))
+
+
+def _below(root: Path, flag: str) -> str:
+    """A relative `-Ifolder` is meant below the project's folder."""
+    folder = flag.removeprefix("-I")
+    return f"-I{root / folder}" if folder != flag else flag
+
+
+def _configure(project: Project, root: Path) -> None:
+    done = root / ".planish-configured"
+    if done.exists():
+        return
+    for command in project.configure:
+        finished = run_command(f"cd '{root}' && {command}", seconds=_CONFIGURE_SECONDS)
+        if not finished.ok:
+            lines = finished.output.decode(errors="replace").strip().splitlines()
+            raise PlanishError(f"`{command}` fails: {lines[-1] if lines else 'no output'}")
+    done.touch()
+
+
+def _compile_all(
+    project: Project, root: Path, front_end: FrontEnd, jobs: int, most: int
+) -> tuple[list[tuple[str, bytes]], int]:
+    """(source, bitcode) of the drawn sources that compile, and how many do not."""
+    sources = sorted({path for pattern in project.sources for path in root.glob(pattern)})
+    sources = [
+        path for path in sources
+        if path.suffix in frontend.C_SUFFIXES | frontend.CXX_SUFFIXES
+        and not _excluded(path.relative_to(root), project)
+    ]  # fmt: skip
+    random.Random(project.name).shuffle(sources)
+    flags = compile_flags(project, root)
+
+    def compile_one(path: Path) -> bytes | None:
+        try:
+            return frontend.compile_to_bitcode(front_end, path, flags)
+        except CompileError:
+            return None
+
+    found: list[tuple[str, bytes]] = []
+    refused = 0
+    with ThreadPoolExecutor(jobs) as threads:
+        for start in range(0, len(sources), most):
+            batch = sources[start : start + most]
+            for path, data in zip(batch, threads.map(compile_one, batch), strict=True):
+                if data is None:
+                    refused += 1
+                else:
+                    found.append((path.relative_to(root).as_posix(), data))
+            if len(found) >= most:
+                break
+    return sorted(found[:most]), refused
+
+
+def _admit(
+    project: Project, found: Sequence[tuple[str, bytes]], index: Index, pool: Pool, out: Path
+) -> list[Module]:
+    """Modules that are new, have a body and are of a useful size; their bitcode is written."""
+    for source, data in found:
+        pool.keep(source, data)
+    calls = [Call((), Inspect(Job(source)), (source,)) for source, _ in found]
+    replies = pool.run(calls)
+    seen = {module.sha for module in index.modules}
+    modules = []
+    root = (out / "sources" / project.name).resolve()
+    flags = tuple(
+        flag.replace(f"{root}/", "").replace(str(root), ".")
+        for flag in compile_flags(project, root)
+    )
+    for (source, data), reply in zip(found, replies, strict=True):
+        pool.forget(source)
+        if reply.failure is not None:
+            continue
+        facts: Facts = reply.value
+        if facts.identity in seen or not _SMALLEST <= facts.instructions <= _LARGEST:
+            continue
+        seen.add(facts.identity)
+        write_atomic(out / "modules" / f"{facts.identity}.bc", data)
+        modules.append(
+            Module(
+                facts.identity,
+                project.name,
+                project.split,
+                project.category,
+                project.licence,
+                source,
+                flags,
+                facts.instructions,
+                len(facts.functions),
+            )
+        )
+    return modules
+
+
+def _excluded(path: Path, project: Project) -> bool:
+    text = path.as_posix()
+    return any(fnmatch.fnmatch(text, pattern) for pattern in project.exclude)
+
+
+def _write(index: Index, out: Path) -> None:
+    document = {
+        "modules": [asdict(module) for module in index.modules],
+        "projects": index.projects,
+        "failed": index.failed,
+    }
+    write_atomic(out / "index.json", json.dumps(document, indent=1) + "\n")

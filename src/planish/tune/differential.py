@@ -1,0 +1,152 @@
+"""Differential runs: does a program built by a recipe still behave as its -O0 build does?
+
+The verifier does not see miscompiles. Programs of the corpus that can run are built once without
+optimisation, and again by each recipe; what their checks print, and how they end, must be equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from planish.base.errors import CompileError, PlanishError, UsageError
+from planish.base.hashing import digest
+from planish.llvm import frontend
+from planish.llvm.toolchain import FrontEnd
+from planish.llvm.worker import Build, Job
+from planish.model.corpus import compile_flags
+from planish.model.projects import Program, Project
+from planish.proc.command import run_command
+from planish.proc.pool import Call, Pool
+from planish.search.protocol import Plan
+from planish.tune.pass_space import to_recipe
+
+_CHECK_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A program that can be rebuilt: unoptimised bitcode by source, and its -O0 behaviour."""
+
+    name: str
+    root: Path
+    program: Program
+    blobs: tuple[str, ...]
+    linker: str
+    expected: tuple[str, ...]
+
+
+def prepare(
+    project: Project, program: Program, sources: Path, front_end: FrontEnd, pool: Pool
+) -> Subject:
+    """Compile and run the reference; raises PlanishError when it does not build or run the same
+    way twice, since it then cannot judge anything."""
+    root = (sources / project.name).resolve()
+    paths = sorted({path for pattern in program.sources for path in root.glob(pattern)})
+    if not paths:
+        raise UsageError(f"{program.name}: no sources below {root}", hint="build the corpus first")
+    flags = (*compile_flags(project, root), *program.flags)
+    linker = _linker(paths)
+    reference, blobs = [], []
+    for path in paths:
+        reference.append(frontend.compile_baseline(front_end, path, flags, "O0"))
+        data = frontend.compile_to_bitcode(front_end, path, flags)
+        blobs.append(digest(data))
+        pool.keep(blobs[-1], data)
+    subject = Subject(program.name, root, program, tuple(blobs), linker, ())
+    expected = behaviour(subject, reference)
+    if expected != behaviour(subject, reference):
+        raise PlanishError(f"{program.name} does not behave the same way twice")
+    return Subject(program.name, root, program, tuple(blobs), linker, expected)
+
+
+def differs(subject: Subject, plan: Plan, pool: Pool) -> str:
+    """Empty when the program built by the plan behaves as before; else what is different.
+
+    Modules on which the plan fails to build are reported, too: such a plan is not to be trusted.
+    """
+    recipe = to_recipe(plan)
+    calls = [
+        Call(
+            recipe.options,
+            Build(Job(blob), recipe, everywhere=plan.everywhere, keep=("obj",)),
+            (blob,),
+        )
+        for blob in subject.blobs
+    ]
+    objects = []
+    for reply in pool.run(calls):
+        if reply.failure is not None:
+            return f"{reply.failure} while building: {reply.reason.splitlines()[0][:120]}"
+        objects.append(reply.value.artefacts["obj"])
+    try:
+        got = behaviour(subject, objects)
+    except CompileError as error:
+        return f"does not link: {error.diagnostics.strip().splitlines()[-1][:120]}"
+    for command, before, after in zip(subject.program.checks, subject.expected, got, strict=True):
+        if before != after:
+            return f"differs in: {command[:80]}"
+    return ""
+
+
+def behaviour(subject: Subject, objects: Sequence[bytes]) -> tuple[str, ...]:
+    """Link and run; for each check, its exit code and the hash of what it printed."""
+    with tempfile.TemporaryDirectory(prefix="planish-") as name:
+        folder = Path(name)
+        files = []
+        for at, data in enumerate(objects):
+            files.append(folder / f"{at}.o")
+            files[-1].write_bytes(data)
+        program = folder / subject.name
+        words = [subject.linker, "-o", str(program), *map(str, files), *subject.program.libraries]
+        linked = run_command(shlex.join(words))
+        if not linked.ok:
+            raise CompileError(
+                f"{subject.name} does not link", diagnostics=linked.output.decode(errors="replace")
+            )
+        return tuple(_run(check, program, subject.root, folder) for check in subject.program.checks)
+
+
+def expel(
+    subjects: Sequence[Subject], plans: Sequence[Plan], pool: Pool, say: Callable[[str], None]
+) -> dict[Plan, str]:
+    """The plans that break a subject, each with the first reason."""
+    found: dict[Plan, str] = {}
+    for at, plan in enumerate(plans):
+        for subject in subjects:
+            reason = differs(subject, plan, pool)
+            if reason:
+                found[plan] = f"{subject.name}: {reason}"
+                say(f"expelled: {plan}: {found[plan]}")
+                break
+        if at % 10 == 9:
+            say(f"checked {at + 1} of {len(plans)} plans on {len(subjects)} programs")
+    return found
+
+
+def _run(check: str, program: Path, root: Path, folder: Path) -> str:
+    work = folder / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    given = f"export PROGRAM={shlex.quote(str(program))} SOURCE={shlex.quote(str(root))} LC_ALL=C"
+    done = run_command(f"{given}; cd {shlex.quote(str(work))}; {check}", seconds=_CHECK_SECONDS)
+    # The folder has another name in every run, and programs print their own names.
+    output = done.output.replace(str(folder).encode(), b"")
+    ending = "timeout" if done.timed_out else str(done.code)
+    return f"{ending} {hashlib.sha256(output).hexdigest()}"
+
+
+def _linker(paths: Sequence[Path]) -> str:
+    names = (
+        ("c++", "g++") if any(p.suffix in frontend.CXX_SUFFIXES for p in paths) else ("cc", "gcc")
+    )
+    for name in names:
+        found = shutil.which(name)
+        if found:
+            return found
+    raise UsageError("programs can only be checked where a C compiler can link", hint="install gcc")

@@ -1,0 +1,228 @@
+"""From a corpus to the data file of a coreset: samples, learning, checking, provenance."""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from collections.abc import Callable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from planish.base.errors import CompileError, PlanishError, UsageError, unknown
+from planish.base.files import write_atomic
+from planish.llvm import frontend, vocabulary
+from planish.llvm.vocabulary import Vocabulary
+from planish.llvm.worker import Facts, Inspect, Job
+from planish.model.corpus import Module, load_corpus
+from planish.model.projects import load_projects
+from planish.proc.pool import Call
+from planish.search.protocol import Plan
+from planish.store.store import Key
+from planish.tune.differential import Subject, expel, prepare
+from planish.tune.learn import Learned, Sample, Settings, learn
+from planish.tune.pass_evaluator import UNITS, PassEvaluator
+from planish.tune.pass_space import PassSpace, to_recipe
+from planish.tune.session import Session
+from planish.tune.source import default_pipeline
+
+Say = Callable[[str], None]
+# Architecture to the flags that recompile a module of the corpus for it.
+TARGET_FLAGS = {"X86": (), "AArch64": ("--target=aarch64-unknown-linux-gnu",)}
+_SMALLEST = 60
+# A module whose data dwarf its code tells nothing: no recipe can change it much.
+_LARGEST_BYTES_PER_INSTRUCTION = 40
+
+
+def learn_coreset(
+    session: Session,
+    corpus: Path,
+    projects: Path | None,
+    architecture: str,
+    goal: str,
+    out: Path,
+    settings: Settings,
+    *,
+    modules: int,
+    largest: int,
+    say: Say,
+) -> None:
+    """Learn, check on programs that can run, and write the file."""
+    if architecture not in TARGET_FLAGS:
+        raise unknown("architecture", architecture, TARGET_FLAGS)
+    if goal not in UNITS:
+        raise unknown("goal", goal, UNITS)
+    chosen = draw(corpus, "train", modules, settings.seed, largest=largest)
+    words = vocabulary.load(session.toolchain.library, session.pool.info.version, architecture)
+    options = words.options if goal == "size" else ()
+    attributes = words.attributes if goal == "size" else ()
+    start = Plan((default_pipeline("Oz", session.pool),))
+    space = PassSpace(start, (*words.module, *attributes), options)
+    samples = make_samples(session, corpus, chosen, architecture, goal, start, say)
+    seeds, suffixes = _seeds(words, space, goal)
+    # Function passes are not among the moves: single functions choose them as suffixes.
+    moves = [*options, *attributes] if goal == "size" else list(words.module)
+    learned = learn(samples, space, moves, suffixes, seeds, settings, say)
+    expelled: dict[Plan, str] = {}
+    subjects: list[Subject] = []
+    if projects is not None and architecture == "X86":
+        subjects = prepare_subjects(session, corpus, projects, say)
+        expelled = expel(subjects, _plans_of(learned, start), session.pool, say)
+    document = _document(session, learned, expelled, chosen, subjects, settings, start)
+    write_atomic(out, tomli_w.dumps(document, multiline_strings=True))
+
+
+def draw(
+    corpus: Path, split: str, count: int, seed: int, *, smallest: int = _SMALLEST, largest: int
+) -> list[Module]:
+    """A seeded draw of modules of one split, in turn from each project."""
+    groups: dict[str, list[Module]] = {}
+    for module in sorted(load_corpus(corpus).modules, key=lambda module: module.sha):
+        if module.split == split and smallest <= module.instructions <= largest:
+            groups.setdefault(module.project, []).append(module)
+    rng = random.Random(seed)
+    for name in sorted(groups):
+        rng.shuffle(groups[name])
+    chosen: list[Module] = []
+    while len(chosen) < count and any(groups.values()):
+        chosen += [groups[name].pop() for name in sorted(groups) if groups[name]]
+    if not chosen:
+        raise UsageError(f"the corpus {corpus} has no {split} modules of that size")
+    return chosen[:count]
+
+
+def bitcode_for(session: Session, corpus: Path, module: Module, architecture: str) -> bytes | None:
+    """The module's bitcode, compiled again where another architecture is asked for."""
+    if not TARGET_FLAGS[architecture]:
+        return (corpus / "modules" / f"{module.sha}.bc").read_bytes()
+    root = (corpus / "sources" / module.project).resolve()
+    flags = list(module.flags)
+    for at, flag in enumerate(flags):
+        if at and flags[at - 1] == "-I":
+            flags[at] = str(root / flag)
+        elif flag.startswith("-I") and flag != "-I":
+            flags[at] = f"-I{root / flag[2:]}"
+    try:
+        return frontend.compile_to_bitcode(
+            session.toolchain.need_front_end(),
+            root / module.source,
+            (*TARGET_FLAGS[architecture], *flags),
+        )
+    except CompileError:
+        return None
+
+
+def make_samples(
+    session: Session,
+    corpus: Path,
+    modules: Sequence[Module],
+    architecture: str,
+    goal: str,
+    start: Plan,
+    say: Say,
+) -> list[Sample]:
+    """Evaluators with their baselines; modules that do not build are left out."""
+    samples = []
+    for module in modules:
+        data = bitcode_for(session, corpus, module, architecture)
+        if data is None:
+            continue
+        blob = f"{architecture}-{module.sha}"
+        session.pool.keep(blob, data)
+        [reply] = session.pool.run([Call((), Inspect(Job(blob)), (blob,))])
+        if reply.failure is not None:
+            continue
+        facts: Facts = reply.value
+        key = Key(facts.identity, facts.triple, goal, session.compiler)
+        evaluate = PassEvaluator(session.pool, Job(blob), key, session.store, goal)
+        [baseline] = evaluate([start])
+        if baseline.ok and baseline.value < module.instructions * _LARGEST_BYTES_PER_INSTRUCTION:
+            name = f"{module.project}/{module.source}"
+            samples.append(Sample(name, module.project, evaluate, baseline))
+    projects = len({sample.project for sample in samples})
+    say(f"{len(samples)} modules of {projects} projects for {architecture}")
+    return samples
+
+
+def prepare_subjects(session: Session, corpus: Path, projects: Path, say: Say) -> list[Subject]:
+    """The programs that can be built and run here; the others are named."""
+    subjects = []
+    for project in load_projects(projects):
+        for program in project.programs:
+            try:
+                front_end = session.toolchain.need_front_end()
+                sources = corpus / "sources"
+                subjects.append(prepare(project, program, sources, front_end, session.pool))
+            except PlanishError as error:
+                say(f"not checked: {program.name}: {error}")
+    say(f"checked by {len(subjects)} programs: {', '.join(s.name for s in subjects)}")
+    return subjects
+
+
+def _seeds(words: Vocabulary, space: PassSpace, goal: str) -> tuple[list[Plan], list[str]]:
+    path = resources.files("planish.tune") / "data" / "seeds.toml"
+    document = tomllib.loads(path.read_text(encoding="utf-8"))
+    known = set(space.actions(space.start))
+    rows = [tuple(row.split()) for row in document["plans"]]
+    plans = [Plan(row) for row in rows if set(row) <= known]
+    singles = [*(words.attributes if goal == "size" else ()), *words.function]
+    several = [] if goal != "size" else document["suffixes"]
+    return plans, [*singles, *(s for s in several if _known_suffix(s, words))]
+
+
+def _known_suffix(suffix: str, words: Vocabulary) -> bool:
+    attributes = [word for word in suffix.split(",") if word.startswith("@")]
+    return set(attributes) <= set(words.attributes)
+
+
+def _plans_of(learned: Learned, start: Plan) -> list[Plan]:
+    """Everything that was learned, as plans to be checked."""
+    first = learned.plans[0][0] if learned.plans else start
+    moves = [first.acting((*first.actions, move)) for move, _ in learned.moves]
+    probes = [Plan(first.actions, everywhere=suffix) for suffix, _ in learned.suffixes]
+    return [*(plan for plan, _ in learned.plans), *moves, *probes]
+
+
+def _document(
+    session: Session,
+    learned: Learned,
+    expelled: dict[Plan, str],
+    modules: Sequence[Module],
+    subjects: Sequence[Subject],
+    settings: Settings,
+    start: Plan,
+) -> dict[str, Any]:
+    """The file: what was kept with its gain, what was expelled, and where it comes from."""
+    first = learned.plans[0][0] if learned.plans else start
+    bad_moves = {
+        move for move, _ in learned.moves if first.acting((*first.actions, move)) in expelled
+    }
+    bad_suffixes = {s for s, _ in learned.suffixes if Plan(first.actions, everywhere=s) in expelled}
+    return {
+        "moves": [move for move, _ in learned.moves if move not in bad_moves],
+        "suffixes": [s for s, _ in learned.suffixes if s not in bad_suffixes],
+        "source": {
+            "compiler": session.compiler,
+            "projects": sorted({module.project for module in modules}),
+            "modules": len(modules),
+            "searched": settings.searched,
+            "builds": settings.builds,
+            "seed": settings.seed,
+            "checked by": [subject.name for subject in subjects],
+        },
+        "plan": [
+            {"recipe": str(to_recipe(plan)), "gain": round(gain, 5)}
+            for plan, gain in learned.plans
+            if plan not in expelled
+        ],
+        "expelled": [
+            {"recipe": _describe(plan), "reason": reason} for plan, reason in expelled.items()
+        ],
+    }
+
+
+def _describe(plan: Plan) -> str:
+    text = str(to_recipe(plan))
+    return f"{text}\neverywhere: {plan.everywhere}" if plan.everywhere else text
