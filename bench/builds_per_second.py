@@ -16,8 +16,8 @@ from pathlib import Path
 import common
 
 from planish.llvm.recipe import Recipe
+from planish.llvm.requests import HANDLER, Build, Job
 from planish.llvm.toolchain import find_toolchain
-from planish.llvm.worker import HANDLER, Build, Job
 from planish.proc.pool import Call, Pool
 
 _CLASSES = ((1, 100), (100, 500), (500, 2_000), (2_000, 10_000))

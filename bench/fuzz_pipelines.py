@@ -16,8 +16,8 @@ from collections import Counter
 import common
 
 from planish.llvm import vocabulary
+from planish.llvm.requests import HANDLER, Build, Job
 from planish.llvm.toolchain import find_toolchain
-from planish.llvm.worker import HANDLER, Build, Job
 from planish.proc.pool import Call, Pool, Reply
 from planish.search.protocol import Plan
 from planish.tune.pass_space import PassSpace, to_recipe

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from planish.llvm.frontend import compile_to_bitcode
+from planish.llvm.requests import HANDLER
 from planish.llvm.toolchain import FrontEnd, Toolchain, find_toolchain
-from planish.llvm.worker import HANDLER
 from planish.proc.pool import Pool
 
 SAMPLE_BLOB = "sample"

@@ -17,8 +17,8 @@ from planish.llvm.frontend import (
     triple_of,
 )
 from planish.llvm.recipe import Recipe
+from planish.llvm.requests import Build, Job
 from planish.llvm.toolchain import FrontEnd
-from planish.llvm.worker import Build, Job
 from planish.measure.sizes import measure_object
 from planish.proc.pool import Call, Pool
 

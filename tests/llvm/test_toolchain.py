@@ -7,8 +7,8 @@ import pytest
 
 from planish.base.errors import PlanishError, ToolchainError
 from planish.llvm import toolchain as module
+from planish.llvm.requests import HANDLER
 from planish.llvm.toolchain import Toolchain, find_toolchain
-from planish.llvm.worker import HANDLER
 from planish.proc.pool import Pool
 
 

@@ -9,8 +9,8 @@ import pytest
 from planish.base.records import Failure
 from planish.llvm.frontend import code_generator, compile_baseline, compile_to_bitcode
 from planish.llvm.recipe import Recipe
+from planish.llvm.requests import Build, Built, Inspect, Job, LibraryInfo, Target
 from planish.llvm.toolchain import FrontEnd
-from planish.llvm.worker import Build, Built, Inspect, Job, LibraryInfo, Target
 from planish.measure.sizes import measure_object
 from planish.proc.pool import Call, Pool, Reply
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref, c_uint, c_void_p
-from dataclasses import dataclass
 
 from planish.base.errors import RecipeError, UsageError
 from planish.base.hashing import digest
 from planish.llvm.binding import Library
 from planish.llvm.pipeline import split_pipeline
+from planish.llvm.requests import Target
 
 _FUNCTION_INDEX = 0xFFFFFFFF
 _EMIT_ASSEMBLY, _EMIT_OBJECT = 0, 1
@@ -35,15 +35,6 @@ def segments(pipeline: str) -> list[str]:
         else:
             found[-1] += "," + element
     return found
-
-
-@dataclass(frozen=True)
-class Target:
-    """What code is generated for; empty fields are taken from the module."""
-
-    triple: str = ""
-    cpu: str = ""
-    features: str = ""
 
 
 class Module:

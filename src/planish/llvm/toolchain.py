@@ -94,13 +94,19 @@ class Toolchain:
 @functools.cache
 def find_toolchain() -> Toolchain:
     """Find both; raises ToolchainError when there is no libLLVM or the versions do not fit."""
+    library, version, source = find_library()
+    front_end, problem = _find_front_end(version)
+    return Toolchain(library, version, source, front_end, problem)
+
+
+def find_library() -> tuple[Path, tuple[int, ...], str]:
+    """Path, version (as far as the name tells) and origin; raises ToolchainError for none."""
     library, version, source = _find_library()
     if version and not OLDEST <= version[0] <= NEWEST:
         raise ToolchainError(
             f"{library} is LLVM {version[0]}", hint=f"LLVM {OLDEST} to {NEWEST} is supported"
         )
-    front_end, problem = _find_front_end(version)
-    return Toolchain(library, version, source, front_end, problem)
+    return library, version, source
 
 
 def _find_library() -> tuple[Path, tuple[int, ...], str]:

@@ -21,10 +21,9 @@ from planish.base.config import read_config
 from planish.base.errors import PlanishError, ToolchainError, unknown
 from planish.base.files import write_atomic
 from planish.base.hashing import digest
-from planish.llvm.module import Target
 from planish.llvm.pipeline import Pipeline
 from planish.llvm.recipe import Recipe
-from planish.llvm.worker import HANDLER, Build, Job
+from planish.llvm.requests import HANDLER, Build, Job, Target
 from planish.proc.pool import Call, Pool, Reply
 
 _SMOKE_SECONDS = 10.0

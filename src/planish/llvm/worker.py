@@ -8,98 +8,16 @@ result never depends on what the worker did before.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from planish.base.hashing import digest
 from planish.llvm import frontend
 from planish.llvm.binding import Library
-from planish.llvm.module import Module, Target
-from planish.llvm.recipe import Recipe
+from planish.llvm.module import Module
+from planish.llvm.requests import Build, Built, Facts, Inspect, Job, LibraryInfo
 from planish.measure.sizes import measure_object
-
-HANDLER = "planish.llvm.worker:Builder"
-
-
-@dataclass(frozen=True)
-class LibraryInfo:
-    """What the loaded libLLVM says of itself."""
-
-    version: tuple[int, int, int]
-    targets: tuple[str, ...]
-    default_triple: str
-
-
-@dataclass(frozen=True)
-class Job:
-    """How a task's module is prepared and what its code is generated for.
-
-    blob      key of the unoptimised bitcode
-    for_size  give every function `minsize` and `optsize` first
-    clang     the front end's command where it generates the code (libLLVM lacks the target)
-    """
-
-    blob: str
-    target: Target = field(default_factory=Target)
-    for_size: bool = True
-    clang: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Inspect:
-    """Ask for the facts of a module."""
-
-    job: Job
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What `Inspect` answers."""
-
-    identity: str
-    triple: str
-    functions: tuple[str, ...]
-    instructions: int
-    resized: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Build:
-    """Ask for one build.
-
-    everywhere  a suffix of function passes for all functions (a trial round of suffixes)
-    emit        generate code at all; without it only instructions are counted
-    known       identities that need no code generation, since they were measured before
-    keep        what to send back besides the numbers: "obj", "asm", "bc", "ll"
-    """
-
-    job: Job
-    recipe: Recipe
-    everywhere: str = ""
-    emit: bool = True
-    known: frozenset[str] = frozenset()
-    keep: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Built:
-    """What `Build` answers. `sections` is empty when the identity was already known."""
-
-    identity: str
-    instructions: int
-    sections: Mapping[str, int] = field(default_factory=dict)
-    functions: Mapping[str, int] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
-    absent: tuple[str, ...] = ()
-    artefacts: Mapping[str, bytes] = field(default_factory=dict)
-
-    @property
-    def size(self) -> int:
-        """Allocated bytes."""
-        return sum(self.sections.values())
-
 
 _library: Library | None = None
 
@@ -131,14 +49,12 @@ class Builder:
 
     def _inspect(self, request: Inspect) -> Facts:
         with contextlib.closing(self._open(request.job)) as module:
-            identity = module.identity()
-            resized = module.optimise_for_size() if request.job.for_size else []
-            functions = tuple(module.functions())
-            return Facts(identity, module.triple, functions, module.instructions(), tuple(resized))
+            return _facts(module, request.job)
 
     def _build(self, request: Build) -> Built:
         job, recipe = request.job, request.recipe
         with contextlib.closing(self._open(job)) as module:
+            facts = _facts(module, job) if request.inspect else None
             if job.for_size:
                 module.optimise_for_size()
             if not job.clang:
@@ -154,7 +70,7 @@ class Builder:
             words = module.verify()
             if words:
                 raise ValueError(f"the verifier refuses the result: {words.splitlines()[0]}")
-            return self._measure(module, request, tuple(absent))
+            return replace(self._measure(module, request, tuple(absent)), facts=facts)
 
     def _measure(self, module: Module, request: Build, absent: tuple[str, ...]) -> Built:
         bitcode = module.bitcode()
@@ -199,3 +115,11 @@ class Builder:
 
     def _open(self, job: Job) -> Module:
         return Module(self._library, self._blobs[job.blob], job.blob)
+
+
+def _facts(module: Module, job: Job) -> Facts:
+    """What the module is before any pass; marks it for size where the job asks for that."""
+    identity = module.identity()
+    resized = module.optimise_for_size() if job.for_size else []
+    functions = tuple(module.functions())
+    return Facts(identity, module.triple, functions, module.instructions(), tuple(resized))

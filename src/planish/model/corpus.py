@@ -26,8 +26,8 @@ from typing import Any
 from planish.base.errors import CompileError, PlanishError, UsageError
 from planish.base.files import write_atomic
 from planish.llvm import frontend
+from planish.llvm.requests import Facts, Inspect, Job
 from planish.llvm.toolchain import FrontEnd
-from planish.llvm.worker import Facts, Inspect, Job
 from planish.model.packages import Fetcher
 from planish.model.projects import Project
 from planish.proc.command import run_command

@@ -23,7 +23,7 @@ from planish.base.errors import PlanishError
 from planish.base.records import Failure
 from planish.proc import wire
 
-_KEPT_WORKERS = 24
+_KEPT_WORKERS = 12
 _REASON_BYTES = 4096
 _OUT_OF_MEMORY = ("out of memory", "bad_alloc", "MemoryError")
 _DOCTOR = "run `planish doctor` to see which toolchain was found"
@@ -89,6 +89,7 @@ class Pool:
         self._idle: dict[int, _Worker] = {}
         self._zygote: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._loading: socket.socket | None = None
         self._info: Any = None
 
     @property
@@ -160,9 +161,33 @@ class Pool:
     ) -> None:
         self.close()
 
+    def start(self) -> None:
+        """Begin to load the handler's module, without waiting for it."""
+        if self._zygote is None:
+            self._launch()
+
     def _start(self) -> socket.socket:
+        """The socket to a zygote that is ready."""
         if self._control is not None:
             return self._control
+        if self._zygote is None:
+            self._launch()
+        loading, self._loading = self._loading, None
+        assert loading is not None
+        try:
+            state, info = wire.receive(loading)
+            if state != "ready":
+                raise PlanishError(f"the worker process cannot start: {info}", hint=_DOCTOR)
+        except BaseException as error:
+            loading.close()
+            self.close()
+            if isinstance(error, wire.Closed):
+                raise PlanishError("the worker process died while loading", hint=_DOCTOR) from None
+            raise
+        self._control, self._info = loading, info
+        return loading
+
+    def _launch(self) -> None:
         ours, theirs = socket.socketpair()
         # -P: no module is looked for in the current folder, where a user's `signal.py` may lie.
         command = [sys.executable, "-P", "-m", "planish.proc.zygote", str(theirs.fileno())]
@@ -176,17 +201,13 @@ class Pool:
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
                 )
             wire.send(ours, (self._handler, self._argument))
-            state, info = wire.receive(ours)
-            if state != "ready":
-                raise PlanishError(f"the worker process cannot start: {info}", hint=_DOCTOR)
         except BaseException as error:
             ours.close()
             self.close()
             if isinstance(error, wire.Closed):
                 raise PlanishError("the worker process died while loading", hint=_DOCTOR) from None
             raise
-        self._control, self._info = ours, info
-        return ours
+        self._loading = ours
 
     def _dispatch(self, index: int, call: Call) -> _Worker:
         worker = self._idle_of(call.flavour) or self._fork(call.flavour)
@@ -242,9 +263,10 @@ class Pool:
     def _drop_zygote(self) -> None:
         """Forget a zygote that died, with its idle workers; busy ones end by themselves."""
         idle, self._idle = self._idle, {}
-        control, self._control = self._control, None
-        if control is not None:
-            control.close()
+        for channel in (self._control, self._loading):
+            if channel is not None:
+                channel.close()
+        self._control = self._loading = None
         for worker in idle.values():
             self._kill(worker)
         if self._zygote is not None:

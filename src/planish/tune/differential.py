@@ -17,8 +17,8 @@ from pathlib import Path
 from planish.base.errors import CompileError, PlanishError, UsageError
 from planish.base.hashing import digest
 from planish.llvm import frontend
+from planish.llvm.requests import Build, Job
 from planish.llvm.toolchain import FrontEnd
-from planish.llvm.worker import Build, Job
 from planish.model.corpus import compile_flags
 from planish.model.projects import Program, Project
 from planish.proc.command import run_command

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from planish.base.errors import UsageError
 from planish.base.records import Grade, Verdict
 from planish.llvm.recipe import Recipe
-from planish.llvm.worker import Build, Built
+from planish.llvm.requests import Build, Built
 from planish.measure.sizes import measure_object
 from planish.proc.pool import Call
 from planish.tune.safety import culprits, without

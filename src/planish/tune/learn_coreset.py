@@ -14,8 +14,8 @@ import tomli_w
 from planish.base.errors import CompileError, PlanishError, UsageError, unknown
 from planish.base.files import write_atomic
 from planish.llvm import frontend, vocabulary
+from planish.llvm.requests import Facts, Inspect, Job
 from planish.llvm.vocabulary import Vocabulary
-from planish.llvm.worker import Facts, Inspect, Job
 from planish.model.corpus import Module, load_corpus
 from planish.model.projects import load_projects
 from planish.proc.pool import Call

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from planish.base.records import Measurement, Outcome
-from planish.llvm.worker import Build, Built, Job
+from planish.llvm.requests import Build, Built, Job
 from planish.proc.pool import Call, Pool, Reply
 from planish.search.protocol import Plan
 from planish.store.store import Key, Store

@@ -9,8 +9,8 @@ from types import TracebackType
 from planish.base.errors import unknown
 from planish.base.progress import Progress, Silent
 from planish.base.records import Budget
-from planish.llvm.toolchain import find_toolchain
-from planish.llvm.worker import HANDLER
+from planish.llvm.requests import HANDLER
+from planish.llvm.toolchain import find_library, find_toolchain
 from planish.proc.pool import Pool
 from planish.store.store import Store
 from planish.tune.pass_evaluator import UNITS
@@ -54,14 +54,16 @@ class Session:
     def __init__(
         self, *, jobs: int = 1, store: Store | None = None, progress: Progress | None = None
     ) -> None:
-        self.toolchain = find_toolchain()
+        library, _, _ = find_library()
         self.pool = Pool(
             HANDLER,
-            str(self.toolchain.library),
+            str(library),
             jobs=jobs,
             seconds=_SECONDS_PER_BUILD,
             memory=_BYTES_PER_WORKER,
         )
+        self.pool.start()  # libLLVM is loaded while the front end is looked for and at work
+        self.toolchain = find_toolchain()
         self.store = store
         self.progress: Progress = progress or Silent()
 

@@ -10,10 +10,9 @@ from planish.base.errors import ToolchainError, UsageError
 from planish.base.files import read_bytes
 from planish.base.hashing import digest
 from planish.llvm import frontend
-from planish.llvm.module import Target
 from planish.llvm.recipe import Recipe
+from planish.llvm.requests import Build, Built, Facts, Inspect, Job, Target
 from planish.llvm.toolchain import Toolchain
-from planish.llvm.worker import Build, Built, Facts, Inspect, Job
 from planish.measure.sizes import measure_object
 from planish.proc.pool import Call, Pool
 

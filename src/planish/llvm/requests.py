@@ -1,0 +1,103 @@
+"""What is asked of a worker process and what it answers; the worker itself is `worker.py`.
+
+Apart from it, so that the process that asks loads neither the binding nor a reader of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from planish.llvm.recipe import Recipe
+
+HANDLER = "planish.llvm.worker:Builder"
+
+
+@dataclass(frozen=True)
+class LibraryInfo:
+    """What the loaded libLLVM says of itself."""
+
+    version: tuple[int, int, int]
+    targets: tuple[str, ...]
+    default_triple: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """What code is generated for; empty fields are taken from the module."""
+
+    triple: str = ""
+    cpu: str = ""
+    features: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """How a task's module is prepared and what its code is generated for.
+
+    blob      key of the unoptimised bitcode
+    for_size  give every function `minsize` and `optsize` first
+    clang     the front end's command where it generates the code (libLLVM lacks the target)
+    """
+
+    blob: str
+    target: Target = field(default_factory=Target)
+    for_size: bool = True
+    clang: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Ask for the facts of a module."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What `Inspect` answers."""
+
+    identity: str
+    triple: str
+    functions: tuple[str, ...]
+    instructions: int
+    resized: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Build:
+    """Ask for one build.
+
+    everywhere  a suffix of function passes for all functions (a trial round of suffixes)
+    emit        generate code at all; without it only instructions are counted
+    known       identities that need no code generation, since they were measured before
+    keep        what to send back besides the numbers: "obj", "asm", "bc", "ll"
+    inspect     answer with the facts of the unoptimised module, too
+    """
+
+    job: Job
+    recipe: Recipe
+    everywhere: str = ""
+    emit: bool = True
+    known: frozenset[str] = frozenset()
+    keep: tuple[str, ...] = ()
+    inspect: bool = False
+
+
+@dataclass(frozen=True)
+class Built:
+    """What `Build` answers. `sections` is empty when the identity was already known."""
+
+    identity: str
+    instructions: int
+    sections: Mapping[str, int] = field(default_factory=dict)
+    functions: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
+    artefacts: Mapping[str, bytes] = field(default_factory=dict)
+    facts: Facts | None = None
+
+    @property
+    def size(self) -> int:
+        """Allocated bytes."""
+        return sum(self.sections.values())
