@@ -19,6 +19,7 @@ from planish.llvm.recipe import Recipe
 from planish.llvm.requests import HANDLER, Build, Job
 from planish.llvm.toolchain import find_toolchain
 from planish.proc.pool import Call, Pool
+from planish.tune.learn_coreset import draw
 
 _CLASSES = ((1, 100), (100, 500), (500, 2_000), (2_000, 10_000))
 _EACH = 6
@@ -37,17 +38,16 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
     ):
         for low, high in _CLASSES:
-            cases = common.draw(
-                given.corpus, "train", _EACH, given.seed, smallest=low, largest=high
-            )
+            modules = draw(given.corpus, "train", _EACH, given.seed, smallest=low, largest=high)
             ours, theirs, ratios = [], [], []
-            for case in cases:
+            for module in modules:
                 path = Path(folder) / "in.bc"
-                path.write_bytes(case.bitcode)
-                pool.keep(case.name, case.bitcode)
+                data = common.bitcode(given.corpus, module)
+                path.write_bytes(data)
+                pool.keep(module.sha, data)
                 for repeat in range(_REPEATS + 1):
                     spawned = _spawn(opt, path)
-                    in_process = _build(pool, case.name)
+                    in_process = _build(pool, module.sha)
                     if repeat:  # the first pair warms up
                         theirs.append(spawned)
                         ours.append(in_process)

@@ -6,22 +6,12 @@ import argparse
 import random
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from planish.model.corpus import load_corpus
 from rich.console import Console
 from rich.table import Table
 
-
-@dataclass(frozen=True)
-class Case:
-    """One module of the corpus."""
-
-    name: str
-    project: str
-    bitcode: bytes
-    instructions: int
+from planish.model.corpus import Module
 
 
 def parser(words: str) -> argparse.ArgumentParser:
@@ -40,25 +30,9 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpF
     pass
 
 
-def draw(
-    corpus: Path, split: str, count: int, seed: int, *, smallest: int = 30, largest: int = 20_000
-) -> list[Case]:
-    """A seeded draw of modules of one split, in turn from each project."""
-    index = load_corpus(corpus)
-    rng = random.Random(seed)
-    groups: dict[str, list[Case]] = {}
-    for record in sorted(index.modules, key=lambda record: record.sha):
-        if record.split == split and smallest <= record.instructions <= largest:
-            data = (corpus / "modules" / f"{record.sha}.bc").read_bytes()
-            name = f"{record.project}/{record.source}"
-            case = Case(name, record.project, data, record.instructions)
-            groups.setdefault(record.project, []).append(case)
-    for group in groups.values():
-        rng.shuffle(group)
-    chosen: list[Case] = []
-    while len(chosen) < count and any(groups.values()):
-        chosen += [group.pop() for group in groups.values() if group]
-    return chosen[:count]
+def bitcode(corpus: Path, module: Module) -> bytes:
+    """The module as it lies in the corpus (for x86-64)."""
+    return (corpus / "modules" / f"{module.sha}.bc").read_bytes()
 
 
 def spread(values: Sequence[float]) -> str:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 
 import common
 
@@ -20,6 +21,7 @@ from planish.llvm.requests import HANDLER, Build, Job
 from planish.llvm.toolchain import find_toolchain
 from planish.proc.pool import Call, Pool, Reply
 from planish.search.protocol import Plan
+from planish.tune.learn_coreset import draw
 from planish.tune.pass_space import PassSpace, to_recipe
 
 _SECONDS = 10.0
@@ -30,17 +32,17 @@ def main() -> None:
     options = common.parser(__doc__ or "")
     options.add_argument("--pipelines", type=int, default=10_000)
     given = options.parse_args()
-    cases = common.draw(given.corpus, "train", given.modules, given.seed, largest=1_500)
+    modules = draw(given.corpus, "train", given.modules, given.seed, smallest=30, largest=1_500)
+    blobs = [common.bitcode(given.corpus, module) for module in modules]
     toolchain = find_toolchain()
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
     slowest = 0.0
     started = time.monotonic()
     with Pool(HANDLER, str(toolchain.library), jobs=given.jobs, seconds=_SECONDS) as pool:
-        triple = pool.info.default_triple
-        words = vocabulary.load(toolchain.library, pool.info.version, triple)
+        words = vocabulary.load(toolchain.library, pool.info.version, "X86")
         space = PassSpace(Plan(()), (*words.module, *words.attributes), words.options)
-        calls = list(_calls(space, cases, pool, given.pipelines, given.seed))
+        calls = list(_calls(space, blobs, pool, given.pipelines, given.seed))
         last = time.monotonic()
         for index, reply in pool.stream(calls):
             now = time.monotonic()
@@ -62,10 +64,12 @@ def main() -> None:
     sys.exit(1 if orphans or slowest > _SECONDS + _GRACE else 0)
 
 
-def _calls(space: PassSpace, cases: list[common.Case], pool: Pool, count: int, seed: int):
+def _calls(
+    space: PassSpace, blobs: list[bytes], pool: Pool, count: int, seed: int
+) -> Iterator[Call]:
     rng = random.Random(seed)
-    for at, case in enumerate(cases):
-        pool.keep(str(at), case.bitcode)
+    for at, data in enumerate(blobs):
+        pool.keep(str(at), data)
     actions = space.actions(space.start)
     passes = [action for action in actions if not action.startswith("-")]
     options = [action for action in actions if action.startswith("-")]
@@ -75,7 +79,7 @@ def _calls(space: PassSpace, cases: list[common.Case], pool: Pool, count: int, s
     for _ in range(count):
         chosen = tuple(rng.choice(passes) for _ in range(rng.randint(1, 20)))
         recipe = to_recipe(Plan((*chosen, *rng.choice(sets))))
-        at = rng.randrange(len(cases))
+        at = rng.randrange(len(blobs))
         yield Call(recipe.options, Build(Job(str(at)), recipe), (str(at),))
 
 

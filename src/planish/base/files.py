@@ -66,3 +66,19 @@ def _umask() -> int:
     current = os.umask(0)
     os.umask(current)
     return current
+
+
+def check_writable(path: Path) -> None:
+    """Make the folder of `path` where it is missing; raises UsageError when nothing can be written.
+
+    Asked before long work, so that its result is not lost at the end.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror or error}",
+            hint="choose another place with -o or make room",
+        ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Protocol
 
 
@@ -33,6 +34,17 @@ class Progress(Protocol):
 
 class Silent:
     """Reports nothing."""
+
+    def __enter__(self) -> Silent:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
 
     def step(self, step: Step) -> None:
         return None

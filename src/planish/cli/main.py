@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import click
 
 from planish import __version__
-from planish.base.errors import CompileError, PlanishError
+from planish.base.errors import PlanishError
+from planish.cli.report import report
 
 # Command to module and one line of help; imported when used, so that `--help` stays fast.
 _COMMANDS = {
@@ -73,13 +74,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away; there is nobody to tell
         sys.exit(141)
-
-
-def report(error: PlanishError) -> None:
-    """The compiler's own words where there are any, then one line."""
-    if isinstance(error, CompileError) and error.diagnostics:
-        print(error.diagnostics.rstrip(), file=sys.stderr)
-    print(f"planish: error: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

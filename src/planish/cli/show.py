@@ -19,10 +19,9 @@ _LONGEST_RECIPE = 400
 
 
 class Live:
-    """A progress line with the best value so far; nothing where the output is no terminal."""
+    """A progress line with the best value so far."""
 
-    def __init__(self, *, quiet: bool) -> None:
-        console = Console(stderr=True)
+    def __init__(self) -> None:
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -30,9 +29,8 @@ class Live:
             TextColumn("{task.completed}/{task.total} builds"),
             TextColumn("{task.fields[best]}"),
             TimeElapsedColumn(),
-            console=console,
+            console=Console(stderr=True),
             transient=True,
-            disable=quiet or not console.is_terminal,
         )
         self._row = self._progress.add_task("", total=None, best="", visible=False)
         self._task = ""
@@ -89,6 +87,14 @@ def show_results(results: Sequence[Result], written: Sequence[str], *, details: 
     console.print(f"wrote {', '.join(written)}")
 
 
+def show_replays(results: Sequence[Result]) -> None:
+    """A line for each source: a replay is part of a build, which prints little."""
+    for result in results:
+        notes = "; ".join(result.ledger.fallbacks or ("as in the lockfile",))
+        size = f"{result.baseline:,} -> {result.best:,} {result.unit}"
+        print(f"{result.source}: {size} ({result.change:+.1%}), {notes}")
+
+
 def show_json(results: Sequence[Result], written: Sequence[str]) -> None:
     """One object with all results."""
     rows = [result.to_json() for result in results]
@@ -97,8 +103,6 @@ def show_json(results: Sequence[Result], written: Sequence[str]) -> None:
 
 def _spent(result: Result) -> str:
     ledger = result.ledger
-    if ledger.policy == "replay":
-        return f"replayed, {ledger.seconds:.1f} s"
     parts = [f"{ledger.builds} builds", f"{ledger.seconds:.1f} s"]
     if ledger.cached:
         parts.insert(1, f"{ledger.cached} from the store")

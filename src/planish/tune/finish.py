@@ -8,7 +8,6 @@ from planish.base.errors import UsageError
 from planish.base.records import Grade, Verdict
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import Build, Built
-from planish.measure.sizes import measure_object
 from planish.proc.pool import Call
 from planish.tune.safety import culprits, without
 from planish.tune.session import Options, Session
@@ -115,9 +114,8 @@ def _passes(session: Session, task: Task, recipe: Recipe, options: Options) -> b
 
 def value_of(built: Built, options: Options) -> tuple[int, dict[str, int]]:
     """The goal's value and the sections of what was built with its object kept."""
-    sizes = measure_object(built.artefacts["obj"])
-    value = sizes.allocated if options.goal == "size" else built.instructions
-    return value, sizes.sections
+    value = built.size if options.goal == "size" else built.instructions
+    return value, dict(built.sections)
 
 
 def _kept(

@@ -1,58 +1,156 @@
-"""Replay a lockfile's entry: no search, no model, the same bytes.
+"""Replay a lockfile's entries: no search, no model, the same bytes.
 
-Where the source has changed, the entry is stale: baseline and recipe are both built, and the
-better one is kept. `locked` refuses stale and missing entries instead.
+Where a source has changed, its entry is stale: baseline and recipe are both built, and the better
+one is kept. `locked` refuses stale and missing entries instead. Front end and builds of many
+sources run side by side, since a replay is what a build system waits for.
 """
 
 from __future__ import annotations
 
+import platform
 import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
-from planish.base.errors import LockError
+from planish.base.errors import LockError, PlanishError, UsageError
+from planish.base.hashing import digest
 from planish.base.records import Grade, Ledger, Verdict
+from planish.llvm import frontend
 from planish.llvm.recipe import Recipe
+from planish.llvm.requests import Build, Built, Facts
+from planish.proc.pool import Call, Reply
 from planish.store.lockfile import LockEntry, Lockfile
-from planish.tune.finish import Finished, build_once, finish, value_of
+from planish.tune.finish import Finished, finish, value_of
 from planish.tune.passes import to_result
 from planish.tune.result import Result, lock_name
 from planish.tune.session import Options, Session
-from planish.tune.source import Baseline, Request, Task, baseline, load
+from planish.tune.source import Baseline, Request, Task, baseline, make_jobs, make_task, read_source
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A source on its way: its entry and the key of its bitcode."""
+
+    path: Path
+    entry: LockEntry
+    blob: str
 
 
 def replay(
     session: Session,
-    path: Path,
+    paths: Sequence[Path],
     request: Request,
     options: Options,
     lock: Lockfile,
     folder: Path,
     *,
     locked: bool = False,
-) -> Result:
-    """Build the source by its lockfile's entry.
+) -> Iterator[Result | PlanishError]:
+    """For each source, in order: its result, or why there is none.
 
-    Raises LockError when there is no entry, or (`locked`) when it is stale.
+    A LockError stands for a source without an entry, or (`locked`) with a stale one.
     """
     started = time.monotonic()
-    task = load(path, request, session.toolchain, session.pool)
-    entry = lock.find(lock_name(path, folder), options.goal, task.facts.triple)
-    if entry is None:
+    with ThreadPoolExecutor(session.pool.jobs) as threads:
+        reads = [threads.submit(read_source, path, request, session.toolchain) for path in paths]
+        waiting: list[_Waiting | PlanishError] = []
+        for path, read in zip(paths, reads, strict=True):
+            try:
+                entry = _entry(path, request, options, lock, folder)
+                data = read.result()
+            except PlanishError as error:
+                waiting.append(error)
+                continue
+            blob = digest(data)
+            session.pool.keep(blob, data)
+            waiting.append(_Waiting(path, entry, blob))
+    ready = [item for item in waiting if isinstance(item, _Waiting)]
+    replies = iter(session.pool.run([_call(session, item, request, options) for item in ready]))
+    for item in waiting:
+        if isinstance(item, PlanishError):
+            yield item
+            continue
+        try:
+            yield _result(session, item, next(replies), request, options, locked, started)
+        except PlanishError as error:
+            yield error
+        session.pool.forget(item.blob)
+
+
+def stale_reason(entry: LockEntry, facts: Facts, request: Request, session: Session) -> str:
+    """Why the entry was made for something else; empty when it fits."""
+    if entry.hash != facts.identity:
+        return "the source or its flags have changed"
+    if entry.compiler != session.compiler:
+        return f"made with {entry.compiler}, this is {session.compiler}"
+    if entry.level != request.level:
+        return f"made against -{entry.level}, not -{request.level}"
+    if entry.cpu != request.cpu:
+        return f"made for the processor '{entry.cpu}', not '{request.cpu}'"
+    return ""
+
+
+def _entry(
+    path: Path, request: Request, options: Options, lock: Lockfile, folder: Path
+) -> LockEntry:
+    """The source's entry for the target that is asked for."""
+    name = lock_name(path, folder)
+    found = [e for e in lock.entries if e.source == name and e.goal == options.goal]
+    asked = request.triple or frontend.triple_of(request.flags)
+    if asked:
+        arch = asked.partition("-")[0]
+        found = [e for e in found if e.target.partition("-")[0] == arch]
+    if not found:
+        target = f", target {asked}" if asked else ""
         raise LockError(
-            f"planish.lock has no entry for {path}, goal {options.goal}, "
-            f"target {task.facts.triple}",
+            f"the lockfile has no entry for {path}, goal {options.goal}{target}",
             hint=f"run: planish opt {path}",
         )
-    reason = stale_reason(entry, task, session)
+    native = [e for e in found if not asked and e.target.startswith(platform.machine())]
+    return (native or found)[0]
+
+
+def _call(session: Session, item: _Waiting, request: Request, options: Options) -> Call:
+    is_ir = item.path.suffix in frontend.IR_SUFFIXES
+    _, job = make_jobs(
+        item.blob, item.entry.target, request, is_ir, session.toolchain, session.pool
+    )
+    recipe = Recipe.parse(item.entry.recipe)
+    keep = ("obj",) if options.emit == "obj" else ("obj", options.emit)
+    return Call(recipe.options, Build(job, recipe, keep=keep, inspect=True), (item.blob,))
+
+
+def _result(
+    session: Session,
+    item: _Waiting,
+    reply: Reply,
+    request: Request,
+    options: Options,
+    locked: bool,
+    started: float,
+) -> Result:
+    if reply.failure is not None:
+        raise UsageError(
+            f"{item.path}: the lockfile's recipe does not build: {reply.reason}",
+            hint=f"run: planish opt {item.path}",
+        )
+    built: Built = reply.value
+    assert built.facts is not None
+    entry = item.entry
+    task = make_task(item.path, request, built.facts, item.blob, session.toolchain, session.pool)
+    reason = stale_reason(entry, task.facts, request, session)
     if reason and locked:
-        raise LockError(f"the entry for {path} is stale: {reason}", hint=f"run: planish opt {path}")
-    if reason:
+        raise LockError(
+            f"the entry for {item.path} is stale: {reason}", hint=f"run: planish opt {item.path}"
+        )
+    if reason or not entry.recipe:
         before = baseline(task, session.toolchain, session.pool)
         done = finish(session, task, before, Recipe.parse(entry.recipe), options)
     else:
-        before, done = _same(session, task, entry, options)
+        before, done = _same(task, entry, built, options)
     ledger = Ledger(
-        builds=0,
         seconds=time.monotonic() - started,
         baseline=before.words,
         policy="replay",
@@ -62,39 +160,23 @@ def replay(
     return to_result(session, task, before, done, options, ledger, stale=bool(reason))
 
 
-def stale_reason(entry: LockEntry, task: Task, session: Session) -> str:
-    """Why the entry was made for something else; empty when it fits."""
-    if entry.hash != task.hash:
-        return "the source has changed"
-    if entry.compiler != session.compiler:
-        return f"made with {entry.compiler}, this is {session.compiler}"
-    if entry.level != task.request.level:
-        return f"made against -{entry.level}, not -{task.request.level}"
-    return ""
-
-
 def _same(
-    session: Session, task: Task, entry: LockEntry, options: Options
+    task: Task, entry: LockEntry, built: Built, options: Options
 ) -> tuple[Baseline, Finished]:
     """The entry as it stands: the baseline's numbers are the lockfile's, nothing is measured."""
-    before = Baseline(entry.baseline, entry.baseline, {}, {}, b"", f"{entry.compiler}, locked")
-    if not entry.recipe:
-        before = baseline(task, session.toolchain, session.pool)
-        done = finish(session, task, before, Recipe(), options)
-        return before, done
-    recipe = Recipe.parse(entry.recipe)
-    built = build_once(session, task, recipe, options)
     value, sections = value_of(built, options)
     if value != entry.result:
         raise LockError(
             f"{task.source} replays to {value:,} {entry.unit}, the lockfile says {entry.result:,}",
-            hint="the file was edited, or the compiler differs; search again",
+            hint="the lockfile was edited, or the compiler differs; search again",
         )
     verdict = Verdict(Grade.UNKNOWN)
     for grade in Grade:
         if entry.verdict.startswith(grade.value):
             verdict = Verdict(grade, entry.verdict.removeprefix(grade.value).strip())
+    before = Baseline(entry.baseline, entry.baseline, {}, {}, b"", f"{entry.compiler}, locked")
     checks = ("module verifier", "the lockfile's size")
+    recipe = Recipe.parse(entry.recipe)
     return before, Finished(
         recipe, built.artefacts[options.emit], value, sections, verdict, (), checks
     )

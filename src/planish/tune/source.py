@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from planish.base.errors import ToolchainError, UsageError
+from planish.base.errors import ToolchainError, UsageError, unknown
 from planish.base.files import read_bytes
 from planish.base.hashing import digest
 from planish.llvm import frontend
@@ -111,40 +111,61 @@ def load(path: Path, request: Request, toolchain: Toolchain, pool: Pool) -> Task
 
     Raises UsageError or CompileError when the file cannot be read, parsed or compiled.
     """
-    if path.suffix not in frontend.SOURCE_SUFFIXES:
-        known = ", ".join(sorted(frontend.SOURCE_SUFFIXES))
-        raise UsageError(f"{path} is no source that Planish knows", hint=f"one of {known}")
-    if request.level not in frontend.LEVELS:
-        raise UsageError(
-            f"unknown baseline '{request.level}'", hint="one of " + ", ".join(frontend.LEVELS)
-        )
-    is_ir = path.suffix in frontend.IR_SUFFIXES
-    flags = request.front_end_flags()
-    if is_ir:
-        data = read_bytes(path)
-    else:
-        data = frontend.compile_to_bitcode(toolchain.need_front_end(), path, flags)
+    data = read_source(path, request, toolchain)
     blob = digest(data)
     pool.keep(blob, data)
     [reply] = pool.run([Call((), Inspect(Job(blob)), (blob,))])
     if reply.failure is not None:
-        reason = reply.reason.removeprefix("UsageError: ")
-        raise UsageError(f"cannot use {path}: {reason}", hint="give a module that LLVM reads")
-    facts: Facts = reply.value
+        raise UsageError(
+            f"cannot use {path}: {reply.reason.removeprefix('UsageError: ')}",
+            hint="give a module that this LLVM reads",
+        )
+    return make_task(path, request, reply.value, blob, toolchain, pool)
+
+
+def read_source(path: Path, request: Request, toolchain: Toolchain) -> bytes:
+    """The module before any pass: bitcode from the front end, or the file itself."""
+    if path.suffix not in frontend.SOURCE_SUFFIXES:
+        known = ", ".join(sorted(frontend.SOURCE_SUFFIXES))
+        raise UsageError(f"{path} is no source that Planish knows", hint=f"one of {known}")
+    if request.level not in frontend.LEVELS:
+        raise unknown("baseline", request.level, frontend.LEVELS)
+    if request.triple:
+        architecture(request.triple)
+    if path.suffix in frontend.IR_SUFFIXES:
+        return read_bytes(path)
+    flags = request.front_end_flags()
+    return frontend.compile_to_bitcode(toolchain.need_front_end(), path, flags)
+
+
+def make_task(
+    path: Path, request: Request, facts: Facts, blob: str, toolchain: Toolchain, pool: Pool
+) -> Task:
+    """The task of a module whose facts are known; raises UsageError when it cannot be one."""
     if not facts.functions:
         raise UsageError(f"{path} has no function with a body", hint="nothing to optimise")
+    is_ir = path.suffix in frontend.IR_SUFFIXES
     triple = request.triple if is_ir else ""
     if triple and facts.triple and architecture(triple) != architecture(facts.triple):
         raise UsageError(
             f"{path} was compiled for {facts.triple}, not for {triple}",
             hint="compile it again for that target",
         )
-    target = Target(triple or facts.triple, request.cpu)
-    search = Job(blob, target, clang=_clang(target.triple, flags, toolchain, pool))
-    final = search
-    if not is_ir and frontend.back_end_flags(flags):
-        final = Job(blob, target, clang=_same_version(flags, toolchain))
+    facts = replace(facts, triple=facts.triple or triple or pool.info.default_triple)
+    search, final = make_jobs(blob, facts.triple, request, is_ir, toolchain, pool)
     return Task(path, request, facts, search, final, is_ir)
+
+
+def make_jobs(
+    blob: str, triple: str, request: Request, is_ir: bool, toolchain: Toolchain, pool: Pool
+) -> tuple[Job, Job]:
+    """How candidates are built, and how the kept one is."""
+    flags = request.front_end_flags()
+    target = Target(triple, request.cpu)
+    search = Job(blob, target, clang=_clang(triple, flags, toolchain, pool))
+    if is_ir or not frontend.back_end_flags(flags):
+        return search, search
+    return search, Job(blob, target, clang=_same_version(flags, toolchain))
 
 
 def baseline(task: Task, toolchain: Toolchain, pool: Pool) -> Baseline:

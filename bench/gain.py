@@ -1,0 +1,150 @@
+"""Held-out gain over -Oz in allocated bytes: each policy at equal numbers of builds.
+
+The modules come from projects that the coreset was never learned from. Every policy starts from
+the same baseline and uses the same vocabulary; a build is one recipe built and measured, whatever
+came of it. Prints mean, median, quartiles, the share of modules improved and the worst module, and
+for the shipped policy what each level of its recipes contributes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import common
+
+from planish.base.records import Budget
+from planish.llvm import vocabulary
+from planish.search.loop import run
+from planish.search.protocol import Best, Plan
+from planish.store.store import Store
+from planish.tune.coreset import Coreset, load_coreset
+from planish.tune.learn import Sample
+from planish.tune.learn_coreset import draw, make_samples
+from planish.tune.pass_space import PassSpace
+from planish.tune.policies import POLICIES, make_policy
+from planish.tune.session import Session
+from planish.tune.source import default_pipeline
+
+_BUDGETS = (1, 5, 10, 32, 100)
+_LEVELS = ("passes", "attributes", "generator options", "functions")
+
+
+def main() -> None:
+    given = _arguments()
+    with Session(jobs=given.jobs, store=Store.open_default()) as session:
+        modules = draw(
+            given.corpus, "held-out", given.modules, given.seed,
+            smallest=given.smallest, largest=given.largest,
+        )  # fmt: skip
+        start = Plan((default_pipeline("Oz", session.pool),))
+        words = vocabulary.load(session.toolchain.library, session.pool.info.version, given.arch)
+        coreset = load_coreset(given.arch, "size")
+        space = PassSpace(start, (*words.module, *words.attributes), words.options)
+        samples = make_samples(session, given.corpus, modules, given.arch, "size", start, print)
+        gains: dict[tuple[str, bool, int], list[float]] = {}
+        levels: list[list[float]] = []
+        for at, sample in enumerate(samples):
+            for policy in given.policies:
+                for functions in (True, False):
+                    for builds in given.budgets:
+                        best = _search(
+                            sample, space, coreset, policy, builds, functions, given.seed
+                        )
+                        gain = 100 * (1 - best.value / sample.baseline.value)
+                        gains.setdefault((policy, functions, builds), []).append(gain)
+                        if (policy, functions, builds) == ("coreset", True, 32):
+                            levels.append(_levels(sample, best))
+            print(f"{at + 1} of {len(samples)}: {sample.name}", flush=True)
+    _show(gains, levels, given, len({sample.project for sample in samples}))
+    if given.json:
+        rows = {f"{p} {f} {b}": values for (p, f, b), values in gains.items()}
+        given.json.write_text(json.dumps(rows, indent=1))
+
+
+def _arguments() -> argparse.Namespace:
+    options = common.parser(__doc__ or "")
+    options.add_argument("--arch", default="X86", choices=("X86", "AArch64"))
+    options.add_argument("--smallest", type=int, default=30, help="instructions")
+    options.add_argument("--largest", type=int, default=20_000, help="instructions")
+    options.add_argument("--policies", nargs="+", default=list(POLICIES), choices=POLICIES)
+    options.add_argument("--budgets", nargs="+", type=int, default=list(_BUDGETS))
+    options.add_argument("--json", type=Path, help="write every module's gain to this file")
+    return options.parse_args()
+
+
+def _search(
+    sample: Sample,
+    space: PassSpace,
+    coreset: Coreset,
+    policy: str,
+    builds: int,
+    functions: bool,
+    seed: int,
+) -> Best:
+    budget = Budget(builds=builds)
+    made = make_policy(policy, space, coreset, budget, seed=seed, functions=functions)
+    return run(space, made, sample.evaluate, budget, baseline=sample.baseline)
+
+
+def _levels(sample: Sample, best: Best) -> list[float]:
+    """Percent of the baseline that each level takes away, one after the other."""
+    plan = best.plan
+    passes = [a for a in plan.actions if not a.startswith(("@", "-"))]
+    attributes = [a for a in plan.actions if a.startswith("@")]
+    plans = [
+        Plan(tuple(passes)),
+        Plan((*passes, *attributes)),
+        replace(plan, parts=()),
+        plan,
+    ]
+    values = [sample.baseline.value, *(outcome.value for outcome in sample.evaluate(plans))]
+    pairs = itertools.pairwise(values)
+    return [100 * (before - after) / values[0] for before, after in pairs]
+
+
+def _show(
+    gains: dict[tuple[str, bool, int], list[float]],
+    levels: Sequence[Sequence[float]],
+    given: argparse.Namespace,
+    projects: int,
+) -> None:
+    count = len(next(iter(gains.values())))
+    rows = []
+    for (policy, functions, builds), values in sorted(
+        gains.items(), key=lambda item: (item[0][2], not item[0][1], item[0][0])
+    ):
+        low, high = common.interval(values)
+        rows.append(
+            (
+                policy,
+                builds,
+                "yes" if functions else "no",
+                f"{statistics.fmean(values):.2f} % ({low:.2f} to {high:.2f})",
+                f"{statistics.median(values):.2f} %",
+                f"{sum(value > 0 for value in values) / count:.0%}",
+                f"{min(values):.2f} %",
+            )
+        )
+    columns = ("policy", "builds", "functions", "mean (95 %)", "median", "improved", "worst")
+    title = (
+        f"{given.arch}: gain over -Oz in allocated bytes, {count} held-out modules of "
+        f"{projects} projects"
+    )
+    common.show(title, columns, rows)
+    if levels:
+        means = [statistics.fmean(column) for column in zip(*levels, strict=True)]
+        common.show(
+            "coreset at 32 builds: what each level adds to the ones above it, mean",
+            ("level", "gain"),
+            [(name, f"{mean:.2f} %") for name, mean in zip(_LEVELS, means, strict=True)],
+        )
+
+
+if __name__ == "__main__":
+    main()
