@@ -1,0 +1,29 @@
+"""Write the vocabularies that ship: `python -m planish.llvm.regenerate` in a checkout."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from planish.base.files import write_atomic
+from planish.llvm.requests import HANDLER
+from planish.llvm.toolchain import find_toolchain
+from planish.llvm.vocabulary import generate, to_json
+from planish.proc.pool import Pool
+
+_SHIPPED = ("X86", "AArch64", "ARM")
+
+
+def main() -> None:
+    folder = Path(__file__).parent / "data"
+    with Pool(HANDLER, str(find_toolchain().library), jobs=2, seconds=10) as pool:
+        for architecture in _SHIPPED:
+            vocabulary = generate(pool, architecture)
+            path = folder / f"vocabulary-{vocabulary.version}-{architecture}.json"
+            write_atomic(path, to_json(vocabulary))
+            counts = f"{len(vocabulary.module)} passes, {len(vocabulary.options)} options"
+            print(f"{path.name}: {counts}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
