@@ -92,9 +92,14 @@ class Toolchain:
 
 
 @functools.cache
-def find_toolchain() -> Toolchain:
-    """Find both; raises ToolchainError when there is no libLLVM or the versions do not fit."""
+def find_toolchain(loaded: tuple[int, ...] = ()) -> Toolchain:
+    """Find both; raises ToolchainError when there is no libLLVM or the versions do not fit.
+
+    loaded  the version that the loaded library gives, where its name does not tell
+    """
     library, version, source = find_library()
+    version = version or loaded
+    _check_version(library, version)
     front_end, problem = _find_front_end(version)
     return Toolchain(library, version, source, front_end, problem)
 
@@ -102,11 +107,15 @@ def find_toolchain() -> Toolchain:
 def find_library() -> tuple[Path, tuple[int, ...], str]:
     """Path, version (as far as the name tells) and origin; raises ToolchainError for none."""
     library, version, source = _find_library()
+    _check_version(library, version)
+    return library, version, source
+
+
+def _check_version(library: Path, version: tuple[int, ...]) -> None:
     if version and not OLDEST <= version[0] <= NEWEST:
         raise ToolchainError(
             f"{library} is LLVM {version[0]}", hint=f"LLVM {OLDEST} to {NEWEST} is supported"
         )
-    return library, version, source
 
 
 def _find_library() -> tuple[Path, tuple[int, ...], str]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planish.base.records import Outcome
-from planish.search.protocol import Plan, Space
+from planish.search.protocol import Plan
 
 
 class CoresetPolicy:
-    """The plans of the coreset that are legal in this space, in the coreset's order."""
+    """The plans, in their order; the caller leaves out those that its space does not know."""
 
-    def __init__(self, space: Space, plans: Sequence[Plan]) -> None:
-        self._waiting = [plan for plan in plans if space.legal(plan.actions)]
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        self._waiting = list(plans)
 
     def suggest(self, count: int) -> Sequence[Plan]:
         plans, self._waiting = self._waiting[:count], self._waiting[count:]

@@ -84,8 +84,8 @@ def build_once(session: Session, task: Task, recipe: Recipe, options: Options) -
 def _build(
     session: Session, task: Task, recipe: Recipe, options: Options
 ) -> tuple[Built | None, str]:
-    keep = ("obj",) if options.emit == "obj" else ("obj", options.emit)
-    call = Call(recipe.options, Build(task.final, recipe, keep=keep), (task.final.blob,))
+    build = Build(task.final, recipe, emit=options.needs_code, keep=options.keeps)
+    call = Call(recipe.options, build, (task.final.blob,))
     [reply] = session.pool.run([call])
     if reply.failure is not None:
         return None, f"the best recipe does not build again: {reply.failure}: {reply.reason}"

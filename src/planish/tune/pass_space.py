@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planish.llvm.recipe import Recipe
-from planish.search.protocol import Plan
+from planish.search.protocol import Plan, Space
 
 _LONGEST = 24
+_SIZE_LEVELS = ("default<Oz>", "default<Os>")
 
 
 class PassSpace:
@@ -21,6 +22,7 @@ class PassSpace:
     def __init__(self, start: Plan, passes: Sequence[str], options: Sequence[str]) -> None:
         self._start = start
         self._actions = (*passes, *options)
+        self._known = frozenset((*self._actions, *start.actions))
 
     @property
     def start(self) -> Plan:
@@ -31,7 +33,9 @@ class PassSpace:
 
     def legal(self, actions: Sequence[str]) -> bool:
         names = [_name(action) for action in actions if action.startswith("-")]
-        return len(set(names)) == len(names) and len(actions) - len(names) <= _LONGEST
+        if len(set(names)) < len(names) or len(actions) - len(names) > _LONGEST:
+            return False
+        return self._known.issuperset(actions)
 
 
 def to_recipe(plan: Plan) -> Recipe:
@@ -44,6 +48,18 @@ def to_recipe(plan: Plan) -> Recipe:
 def to_plan(recipe: Recipe) -> Plan:
     """The inverse of `to_recipe`."""
     return Plan((*recipe.passes, *recipe.options), recipe.functions)
+
+
+def localise(plan: Plan, space: Space) -> Plan:
+    """The plan with the baseline's pipeline in the place of levels that this LLVM has not.
+
+    LLVM 23 has no `default<Oz>`; plans that were learned with it mean the baseline's pipeline.
+    """
+    actions: list[str] = []
+    for action in plan.actions:
+        missing = action in _SIZE_LEVELS and not space.legal((action,))
+        actions += space.start.actions if missing else (action,)
+    return plan.acting(actions)
 
 
 def _name(option: str) -> str:

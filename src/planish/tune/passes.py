@@ -63,7 +63,7 @@ def optimise(
     """
     started = time.monotonic()
     task = load(path, request, session.toolchain, session.pool)
-    before = baseline(task, session.toolchain, session.pool)
+    before = before_of(session, task, options)
     search = _prepare(session, task, request, options, before)
     _search(session, task, options, search, entries)
     recipe = to_recipe(search.best.plan)
@@ -74,6 +74,13 @@ def optimise(
     ledger = _ledger(session, options, before, search, done, time.monotonic() - started)
     return to_result(
         session, task, before, done, options, ledger, shares, interrupted=search.interrupted
+    )
+
+
+def before_of(session: Session, task: Task, options: Options) -> Baseline:
+    """The baseline, as far as the options need it."""
+    return baseline(
+        task, options.goal, session.toolchain, session.pool, code="obj" in options.keeps
     )
 
 

@@ -14,6 +14,7 @@ from planish.search.protocol import Plan, Policy, Space
 from planish.search.random import RandomPolicy
 from planish.search.stages import Stages
 from planish.tune.coreset import Coreset
+from planish.tune.pass_space import localise
 
 POLICIES = ("coreset", "genetic", "greedy", "random")
 DEFAULT = "coreset"
@@ -38,12 +39,14 @@ def make_policy(
         raise unknown("policy", name, POLICIES)
     stages: list[tuple[str, Policy, int | None]] = []
     if seeds:
-        stages.append(("lockfile", CoresetPolicy(space, seeds), len(seeds)))
+        stages.append(("lockfile", CoresetPolicy(seeds), len(seeds)))
     builds = budget.builds if budget.builds is not None else 1_000_000
     left = max(builds - len(seeds), 1)
     if name == "coreset":
-        first, parts = _shares(left, len(coreset.plans), len(coreset.suffixes), functions)
-        stages.append(("coreset", CoresetPolicy(space, coreset.plans), first))
+        plans = [localise(plan, space) for plan in coreset.plans]
+        plans = [plan for plan in plans if space.legal(plan.actions)]
+        first, parts = _shares(left, len(plans), len(coreset.suffixes), functions)
+        stages.append(("coreset", CoresetPolicy(plans), first))
         if parts:
             suffixes = coreset.suffixes[: parts - 1]
             stages.append(("functions", PartsPolicy(space.start, suffixes, rounds=1), parts))

@@ -17,24 +17,33 @@ from pathlib import Path
 from planish.base.errors import LockError, PlanishError, UsageError
 from planish.base.hashing import digest
 from planish.base.records import Grade, Ledger, Verdict
-from planish.llvm import frontend
+from planish.llvm import frontend, vocabulary
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import Build, Built, Facts
 from planish.proc.pool import Call, Reply
 from planish.store.lockfile import LockEntry, Lockfile
 from planish.tune.finish import Finished, finish, value_of
-from planish.tune.passes import to_result
+from planish.tune.passes import before_of, to_result
 from planish.tune.result import Result, lock_name
 from planish.tune.session import Options, Session
-from planish.tune.source import Baseline, Request, Task, baseline, make_jobs, make_task, read_source
+from planish.tune.source import (
+    Baseline,
+    Request,
+    Task,
+    architecture,
+    make_jobs,
+    make_task,
+    read_source,
+)
 
 
 @dataclass(frozen=True)
 class _Waiting:
-    """A source on its way: its entry and the key of its bitcode."""
+    """A source on its way: its entry, the entry's recipe, and the key of its bitcode."""
 
     path: Path
     entry: LockEntry
+    recipe: Recipe
     blob: str
 
 
@@ -59,13 +68,14 @@ def replay(
         for path, read in zip(paths, reads, strict=True):
             try:
                 entry = _entry(path, request, options, lock, folder)
+                recipe = Recipe.parse(entry.recipe)
                 data = read.result()
             except PlanishError as error:
                 waiting.append(error)
                 continue
             blob = digest(data)
             session.pool.keep(blob, data)
-            waiting.append(_Waiting(path, entry, blob))
+            waiting.append(_Waiting(path, entry, recipe, blob))
     ready = [item for item in waiting if isinstance(item, _Waiting)]
     replies = iter(session.pool.run([_call(session, item, request, options) for item in ready]))
     for item in waiting:
@@ -117,9 +127,8 @@ def _call(session: Session, item: _Waiting, request: Request, options: Options) 
     _, job = make_jobs(
         item.blob, item.entry.target, request, is_ir, session.toolchain, session.pool
     )
-    recipe = Recipe.parse(item.entry.recipe)
-    keep = ("obj",) if options.emit == "obj" else ("obj", options.emit)
-    return Call(recipe.options, Build(job, recipe, keep=keep, inspect=True), (item.blob,))
+    build = Build(job, item.recipe, emit=options.needs_code, keep=options.keeps, inspect=True)
+    return Call(item.recipe.options, build, (item.blob,))
 
 
 def _result(
@@ -132,6 +141,7 @@ def _result(
     started: float,
 ) -> Result:
     if reply.failure is not None:
+        _check_words(session, item)
         raise UsageError(
             f"{item.path}: the lockfile's recipe does not build: {reply.reason}",
             hint=f"run: planish opt {item.path}",
@@ -146,10 +156,10 @@ def _result(
             f"the entry for {item.path} is stale: {reason}", hint=f"run: planish opt {item.path}"
         )
     if reason or not entry.recipe:
-        before = baseline(task, session.toolchain, session.pool)
-        done = finish(session, task, before, Recipe.parse(entry.recipe), options)
+        before = before_of(session, task, options)
+        done = finish(session, task, before, item.recipe, options)
     else:
-        before, done = _same(task, entry, built, options)
+        before, done = _same(task, item, built, options)
     ledger = Ledger(
         seconds=time.monotonic() - started,
         baseline=before.words,
@@ -160,10 +170,19 @@ def _result(
     return to_result(session, task, before, done, options, ledger, stale=bool(reason))
 
 
-def _same(
-    task: Task, entry: LockEntry, built: Built, options: Options
-) -> tuple[Baseline, Finished]:
+def _check_words(session: Session, item: _Waiting) -> None:
+    """Raise UsageError, with near matches, for a pass or option that this LLVM does not know."""
+    words = vocabulary.load(
+        session.toolchain.library, session.pool.info.version, architecture(item.entry.target)
+    )
+    for pipeline in (item.recipe.pipeline, *(suffix for _, suffix in item.recipe.functions)):
+        vocabulary.check_passes(words, pipeline)
+    vocabulary.check_options(words, item.recipe.options)
+
+
+def _same(task: Task, item: _Waiting, built: Built, options: Options) -> tuple[Baseline, Finished]:
     """The entry as it stands: the baseline's numbers are the lockfile's, nothing is measured."""
+    entry = item.entry
     value, sections = value_of(built, options)
     if value != entry.result:
         raise LockError(
@@ -174,9 +193,8 @@ def _same(
     for grade in Grade:
         if entry.verdict.startswith(grade.value):
             verdict = Verdict(grade, entry.verdict.removeprefix(grade.value).strip())
-    before = Baseline(entry.baseline, entry.baseline, {}, {}, b"", f"{entry.compiler}, locked")
+    before = Baseline(entry.baseline, entry.baseline, {}, b"", f"{entry.compiler}, locked")
     checks = ("module verifier", "the lockfile's size")
-    recipe = Recipe.parse(entry.recipe)
     return before, Finished(
-        recipe, built.artefacts[options.emit], value, sections, verdict, (), checks
+        item.recipe, built.artefacts[options.emit], value, sections, verdict, (), checks
     )

@@ -47,6 +47,17 @@ class Options:
         if self.emit not in EMITS:
             raise unknown("kind of output", self.emit, EMITS)
 
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """What the worker has to send back of the final build."""
+        needs_object = self.goal == "size" or self.check is not None
+        return tuple(dict.fromkeys([*(["obj"] if needs_object else []), self.emit]))
+
+    @property
+    def needs_code(self) -> bool:
+        """Whether code has to be generated at all."""
+        return bool({"obj", "asm"} & set(self.keeps))
+
 
 class Session:
     """A toolchain with its worker pool, and the store."""
@@ -54,7 +65,7 @@ class Session:
     def __init__(
         self, *, jobs: int = 1, store: Store | None = None, progress: Progress | None = None
     ) -> None:
-        library, _, _ = find_library()
+        library, version, _ = find_library()
         self.pool = Pool(
             HANDLER,
             str(library),
@@ -63,7 +74,7 @@ class Session:
             memory=_BYTES_PER_WORKER,
         )
         self.pool.start()  # libLLVM is loaded while the front end is looked for and at work
-        self.toolchain = find_toolchain()
+        self.toolchain = find_toolchain(() if version else self.pool.info.version)
         self.store = store
         self.progress: Progress = progress or Silent()
 

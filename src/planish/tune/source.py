@@ -25,6 +25,14 @@ _ARCHITECTURES = {
     "powerpc64le": "PowerPC", "ppc64le": "PowerPC",
 }  # fmt: skip
 
+# What near matches of an unknown triple are looked for in.
+_EXAMPLES = (
+    "x86_64-linux-gnu", "x86_64-linux-musl", "i686-linux-gnu", "aarch64-linux-gnu",
+    "aarch64-none-elf", "arm-linux-gnueabihf", "armv7m-none-eabi", "thumbv7m-none-eabi",
+    "thumbv7em-none-eabihf", "riscv32-none-elf", "riscv64-linux-gnu", "wasm32-wasi",
+    "wasm32-unknown-unknown", "nvptx64-nvidia-cuda",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Request:
@@ -59,7 +67,6 @@ class Baseline:
     size: int
     instructions: int
     sections: dict[str, int]
-    functions: dict[str, int]
     artefact: bytes
     words: str
 
@@ -101,9 +108,7 @@ def architecture(triple: str) -> str:
     for name in (arch, arch.rstrip("abcdefghijklmnopqrstuvwxyz.-+"), arch[:5]):
         if name in _ARCHITECTURES:
             return _ARCHITECTURES[name]
-    raise UsageError(
-        f"unknown target '{triple}'", hint="a triple such as aarch64-linux-gnu or riscv32-none-elf"
-    )
+    raise unknown("target", triple, _EXAMPLES)
 
 
 def load(path: Path, request: Request, toolchain: Toolchain, pool: Pool) -> Task:
@@ -168,31 +173,38 @@ def make_jobs(
     return search, Job(blob, target, clang=_same_version(flags, toolchain))
 
 
-def baseline(task: Task, toolchain: Toolchain, pool: Pool) -> Baseline:
-    """Build what the user has now: the front end's own object, or for IR the level's pipeline."""
+def baseline(task: Task, goal: str, toolchain: Toolchain, pool: Pool, *, code: bool) -> Baseline:
+    """Build what the user has now: the front end's own object, or for IR the level's pipeline.
+
+    code  whether the object is wanted; without it only instructions are counted
+    Raises ToolchainError when it does not build.
+    """
     level = task.request.level
     pipeline = default_pipeline(level, pool)
-    job = Job(task.search.blob, task.search.target, for_size=False, clang=task.search.clang)
-    build = Build(job, Recipe.parse(f"passes: {pipeline}"), keep=("obj",))
-    [reply] = pool.run([Call((), build, (job.blob,))])
-    if reply.failure is not None:
-        raise ToolchainError(
-            f"{task.source}: the baseline {pipeline} fails: {reply.reason}",
-            hint="is the module valid for this LLVM?",
-        )
-    built: Built = reply.value
-    if task.is_ir:
-        code = built.artefacts["obj"]
-        words = f"{toolchain.describe()} {pipeline}"
-    else:
+    words = f"{toolchain.describe()} {pipeline}"
+    instructions, artefact = 0, b""
+    if task.is_ir or goal == "instructions":
+        job = replace(task.search, for_size=False)
+        keep = ("obj",) if code and task.is_ir else ()
+        build = Build(job, Recipe((pipeline,)), emit=bool(keep), keep=keep)
+        [reply] = pool.run([Call((), build, (job.blob,))])
+        if reply.failure is not None:
+            raise ToolchainError(
+                f"{task.source}: the baseline {pipeline} fails: {reply.reason}",
+                hint="is the module valid for this LLVM?",
+            )
+        built: Built = reply.value
+        instructions, artefact = built.instructions, built.artefacts.get("obj", b"")
+    if not task.is_ir:
         front_end = toolchain.need_front_end()
         flags = task.request.front_end_flags()
-        code = frontend.compile_baseline(front_end, task.source, flags, level)
         words = " ".join([front_end.describe(), f"-{level}", *flags])
-    sizes = measure_object(code)
-    return Baseline(
-        sizes.allocated, built.instructions, sizes.sections, sizes.functions, code, words
-    )
+        if code:
+            artefact = frontend.compile_baseline(front_end, task.source, flags, level)
+    if not code:
+        return Baseline(0, instructions, {}, b"", words)
+    sizes = measure_object(artefact)
+    return Baseline(sizes.allocated, instructions, sizes.sections, artefact, words)
 
 
 def default_pipeline(level: str, pool: Pool) -> str:
