@@ -105,7 +105,7 @@ def _spent(result: Result) -> str:
     ledger = result.ledger
     parts = [f"{ledger.builds} builds", f"{ledger.seconds:.1f} s"]
     if ledger.cached:
-        parts.insert(1, f"{ledger.cached} from the store")
+        parts.insert(1, f"{ledger.cached} known before")
     if ledger.rejected:
         kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(ledger.failures.items()))
         parts.append(f"{ledger.rejected} rejected ({kinds})")

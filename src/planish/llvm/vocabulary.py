@@ -115,7 +115,8 @@ def generate(
     for word in words:
         trials[word] = [_call(job, Recipe((level,), (word,)))]
     rejected = _rejected(pool, trials)
-    denied = {f"{name} (denied)": why for name, why in passes.get("denied", {}).items()}
+    refused = {**passes.get("denied", {}), **options.get("denied", {})}
+    denied = {f"{name} (denied)": why for name, why in refused.items()}
     module = [f"function({e})" for e in passes["function"]]
     return Vocabulary(
         version=".".join(map(str, pool.info.version)),

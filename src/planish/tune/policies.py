@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from planish.base.errors import unknown
@@ -18,6 +19,15 @@ from planish.tune.pass_space import localise
 
 POLICIES = ("coreset", "genetic", "greedy", "random")
 DEFAULT = "coreset"
+
+# Shares of the budget, chosen on training modules among some ten splits, which differed little:
+# 8 plans, 12 options and 12 suffixes of 32 builds.
+_CORESET_SHARE = 0.25
+_MOVES_SHARE = 0.375
+_PARTS_SHARE = 0.375
+_FEWEST_FOR_PARTS = 4
+# From here on the functions get a second round, on top of what they chose in the first.
+_TWO_ROUNDS = 30
 
 
 def make_policy(
@@ -42,37 +52,32 @@ def make_policy(
         stages.append(("lockfile", CoresetPolicy(seeds), len(seeds)))
     builds = budget.builds if budget.builds is not None else 1_000_000
     left = max(builds - len(seeds), 1)
+    parts = _parts_share(left) if functions else 0
+    rounds = 2 if parts >= _TWO_ROUNDS else 1
+    suffixes = coreset.suffixes[: max(parts // rounds - 1, 0)]
+    functions_stage = ("functions", PartsPolicy(space.start, suffixes, rounds=rounds), parts)
     if name == "coreset":
         plans = [localise(plan, space) for plan in coreset.plans]
         plans = [plan for plan in plans if space.legal(plan.actions)]
-        first, parts = _shares(left, len(plans), len(coreset.suffixes), functions)
-        stages.append(("coreset", CoresetPolicy(plans), first))
+        moves = [move for move in coreset.moves if space.legal((move,))]
+        stages.append(("coreset", CoresetPolicy(plans), math.ceil(left * _CORESET_SHARE)))
+        stages.append(("options", GreedyPolicy(space, seed, moves), round(left * _MOVES_SHARE)))
         if parts:
-            suffixes = coreset.suffixes[: parts - 1]
-            stages.append(("functions", PartsPolicy(space.start, suffixes, rounds=1), parts))
-        stages.append(("options", GreedyPolicy(space, seed, coreset.moves), left // 4))
+            stages.append(functions_stage)
         stages.append(("local", GeneticPolicy(space, seed), None))
         return Stages(stages)
-    parts = _parts_share(left, len(coreset.suffixes)) if functions else 0
-    rest = max(left - parts, 1)
     plain: dict[str, Policy] = {
         "genetic": GeneticPolicy(space, seed),
         "greedy": GreedyPolicy(space, seed),
         "random": RandomPolicy(space, seed),
     }
-    stages.append((name, plain[name], rest))
+    stages.append((name, plain[name], max(left - parts, 1)))
     if parts:
-        suffixes = coreset.suffixes[: parts - 1]
-        stages.append(("functions", PartsPolicy(space.start, suffixes, rounds=1), parts))
+        stages.append(functions_stage)
     return Stages(stages)
 
 
-def _shares(builds: int, plans: int, suffixes: int, functions: bool) -> tuple[int, int]:
-    """Builds for the coreset and for the suffixes."""
-    parts = _parts_share(builds, suffixes) if functions else 0
-    return max(min(plans, round(builds * 0.4)), 1), parts
-
-
-def _parts_share(builds: int, suffixes: int) -> int:
-    share = min(suffixes + 1, round(builds * 0.35))
-    return share if share >= 3 else 0
+def _parts_share(builds: int) -> int:
+    """Builds for suffixes of single functions; fewer than a few choose nothing."""
+    share = round(builds * _PARTS_SHARE)
+    return share if share >= _FEWEST_FOR_PARTS else 0
