@@ -25,6 +25,7 @@ from typing import Any
 
 from planish.base.errors import CompileError, PlanishError, UsageError
 from planish.base.files import write_atomic
+from planish.base.hashing import digest
 from planish.llvm import frontend
 from planish.llvm.requests import Facts, Inspect, Job
 from planish.llvm.toolchain import FrontEnd
@@ -202,10 +203,12 @@ def _admit(
     project: Project, found: Sequence[tuple[str, bytes]], index: Index, pool: Pool, out: Path
 ) -> list[Module]:
     """Modules that are new, have a body and are of a useful size; their bitcode is written."""
-    for source, data in found:
-        pool.keep(source, data)
-    calls = [Call((), Inspect(Job(source)), (source,)) for source, _ in found]
-    replies = pool.run(calls)
+    blobs = [digest(data) for _, data in found]
+    for blob, (_, data) in zip(blobs, found, strict=True):
+        pool.keep(blob, data)
+    replies = pool.run([Call((), Inspect(Job(blob)), (blob,)) for blob in blobs])
+    for blob in blobs:
+        pool.forget(blob)
     seen = {module.sha for module in index.modules}
     modules = []
     root = (out / "sources" / project.name).resolve()
@@ -214,7 +217,6 @@ def _admit(
         for flag in compile_flags(project, root)
     )
     for (source, data), reply in zip(found, replies, strict=True):
-        pool.forget(source)
         if reply.failure is not None:
             continue
         facts: Facts = reply.value

@@ -99,7 +99,10 @@ class Pool:
         return self._info
 
     def keep(self, key: str, data: bytes) -> None:
-        """Data that calls may name in `blobs`."""
+        """Data that calls may name in `blobs`; new data under an old key is sent again."""
+        if self._blobs.get(key) != data:
+            for worker in self._idle.values():
+                worker.has.discard(key)
         self._blobs[key] = data
 
     def forget(self, key: str) -> None:

@@ -42,7 +42,9 @@ class Coreset:
 @functools.cache
 def load_coreset(architecture: str, goal: str) -> Coreset:
     """The coreset for libLLVM's name of an architecture (`X86`, `AArch64`, ...)."""
-    name = f"coreset-{_NEAREST.get(architecture, 'x86')}-{goal}.toml"
+    nearest = _NEAREST.get(architecture, "x86")
+    # Instructions of LLVM IR hardly depend on the target.
+    name = f"coreset-{'any' if goal == 'instructions' else nearest}-{goal}.toml"
     path = resources.files("planish.tune") / "data" / name
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     return Coreset(
