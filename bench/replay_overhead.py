@@ -1,73 +1,102 @@
 """What a replay costs over a plain compile: `planish opt --replay` against `clang -Oz -c`.
 
-Real C files of the corpus' kind are given as arguments (with flags after --); both commands are
-run as a user would, interleaved. Prints the ratio of medians with its quartiles.
+Two cases, each interleaved and run as a user would: one file alone, where starting Python and
+loading libLLVM weigh most; and all files of a project in one command, against the same files
+compiled by clang, as many at once. Prints the ratio of wall times with its quartiles.
 """
 
 from __future__ import annotations
 
+import argparse
+import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import common
 
 from planish.llvm.toolchain import find_toolchain
+from planish.model.corpus import load_corpus
 
-_REPEATS = 9
+_EXAMPLE = Path(__file__).parent.parent / "examples" / "lzss.c"
 
 
 def main() -> None:
-    words = sys.argv[1:]
-    flags = words[words.index("--") + 1 :] if "--" in words else []
-    sources = [Path(word) for word in (words[: words.index("--")] if "--" in words else words)]
-    sources = sources or [Path(__file__).parent.parent / "examples" / "lzss.c"]
+    given = _arguments()
     front_end = find_toolchain().need_front_end()
-    planish = [sys.executable, "-m", "planish.cli.main", "opt"]
+    target = [f"--target={front_end.default_triple()}"] if front_end.default_triple() else []
+    clang = [*front_end.command, *target, *front_end.headers(""), "-Oz", "-c"]
     rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        lock = ["--lock", f"{folder}/planish.lock"]
-        out = f"{folder}/out.o"
-        headers = front_end.headers("")
-        target = [f"--target={front_end.default_triple()}"] if front_end.default_triple() else []
-        for source in sources:
-            search = [*planish, str(source), *lock, "-o", out, "--budget", "8", "--", *flags]
-            subprocess.run(search, check=True, capture_output=True)
+    for name, sources, flags in _cases(given):
+        with tempfile.TemporaryDirectory() as folder:
             plain = [
-                *front_end.command,
-                *target,
-                *flags,
-                *headers,
-                "-Oz",
-                "-c",
-                str(source),
-                "-o",
-                out,
+                [*clang, *flags, str(path), "-o", f"{folder}/{at}.o"]
+                for at, path in enumerate(sources)
             ]
-            replay = [*planish, str(source), *lock, "-o", out, "--replay", "--", *flags]
-            plains, replays = [], []
-            for _ in range(_REPEATS):
-                plains.append(_time(plain))
-                replays.append(_time(replay))
-            ratios = [b / a for a, b in zip(plains, replays, strict=True)]
-            rows.append(
-                (
-                    source.name,
-                    f"{statistics.median(plains) * 1e3:.0f} ms",
-                    f"{statistics.median(replays) * 1e3:.0f} ms",
-                    "{1:.2f}x [{0:.2f}, {2:.2f}]".format(*statistics.quantiles(ratios, n=4)),
-                )
+            planish = [sys.executable, "-m", "planish.cli.main", "opt", *map(str, sources)]
+            planish += ["-o", f"{folder}/out/", "--lock", f"{folder}/planish.lock"]
+            planish += ["-j", str(given.jobs)]
+            (Path(folder) / "out").mkdir()
+            _run([*planish, "--budget", "2", "--", *flags])
+            pairs = []
+            for _ in range(given.repeats):
+                before = _time_plain(plain, given.jobs)
+                started = time.perf_counter()
+                _run([*planish, "--replay", "--", *flags])
+                pairs.append((before, time.perf_counter() - started))
+        low, middle, high = statistics.quantiles([b / a for a, b in pairs], n=4)
+        rows.append(
+            (
+                name,
+                len(sources),
+                f"{statistics.median(a for a, _ in pairs):.2f} s",
+                f"{statistics.median(b for _, b in pairs):.2f} s",
+                f"{middle:.2f}x [{low:.2f}, {high:.2f}]",
             )
-    common.show("Replay over a plain compile", ("file", "clang -Oz", "replay", "ratio"), rows)
+        )
+    columns = ("case", "files", "clang -Oz", "replay", "ratio [quartiles]")
+    common.show(f"Replay over a plain compile, {given.jobs} jobs", columns, rows)
 
 
-def _time(command: list[str]) -> float:
+def _arguments() -> argparse.Namespace:
+    options = common.parser(__doc__ or "")
+    options.add_argument("--project", default="lua5.4", help="project of the corpus")
+    options.add_argument("--repeats", type=int, default=7)
+    return options.parse_args()
+
+
+def _cases(given: argparse.Namespace) -> list[tuple[str, list[Path], list[str]]]:
+    cases: list[tuple[str, list[Path], list[str]]] = [("one small file", [_EXAMPLE], [])]
+    if (given.corpus / "index.json").exists():
+        root = (given.corpus / "sources" / given.project).resolve()
+        chosen = [m for m in load_corpus(given.corpus).modules if m.project == given.project]
+        flags = [f if not f.startswith("-I") or f == "-I" else f"-I{root / f[2:]}"
+                 for f in chosen[0].flags]  # fmt: skip
+        flags = [
+            str(root / word) if at and flags[at - 1] == "-I" else word
+            for at, word in enumerate(flags)
+        ]
+        cases.append((given.project, [root / module.source for module in chosen], flags))
+        largest = max(chosen, key=lambda module: module.instructions)
+        cases.append((f"{Path(largest.source).name} alone", [root / largest.source], flags))
+    return cases
+
+
+def _time_plain(commands: list[list[str]], jobs: int) -> float:
     started = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
+    with ThreadPoolExecutor(jobs) as threads:
+        list(threads.map(_run, commands))
     return time.perf_counter() - started
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{shlex.join(command[:6])} ... fails:\n{done.stderr[-2000:]}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 from planish.base.errors import PlanishError, UsageError
 from planish.base.files import check_writable, write_atomic
 from planish.base.progress import Progress, Silent
-from planish.cli.report import report
+from planish.cli.report import report, show_replays
 from planish.llvm.frontend import SOURCE_SUFFIXES
 from planish.proc.command import run_command
 from planish.store import lockfile
@@ -81,19 +81,24 @@ class Run:
 
     def show(self, *, as_json: bool, details: bool, clang_flags: bool) -> None:
         """Print what was found."""
-        from planish.cli.show import show_json, show_replays, show_results
-
-        if as_json:
-            show_json(self._results, self._written)
-        elif self._results and self._results[0].ledger.policy == "replay":
+        if self._results and self._results[0].ledger.policy == "replay" and not as_json:
             show_replays(self._results)
-        elif self._results:
-            show_results(self._results, self._written, details=details)
+        elif as_json or self._results:
+            self._show_search(as_json, details)
         if clang_flags:
             from planish.tune.clang import replay_script
 
             for result in self._results:
                 print(replay_script(result))
+
+    def _show_search(self, as_json: bool, details: bool) -> None:
+        # Tables take a while to import, which a replay has not got.
+        from planish.cli.show import show_json, show_results
+
+        if as_json:
+            show_json(self._results, self._written)
+        else:
+            show_results(self._results, self._written, details=details)
 
     def _optimise(self, source: Path, output: Path) -> Result:
         options = self._options

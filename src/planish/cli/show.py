@@ -87,14 +87,6 @@ def show_results(results: Sequence[Result], written: Sequence[str], *, details: 
     console.print(f"wrote {', '.join(written)}")
 
 
-def show_replays(results: Sequence[Result]) -> None:
-    """A line for each source: a replay is part of a build, which prints little."""
-    for result in results:
-        notes = "; ".join(result.ledger.fallbacks or ("as in the lockfile",))
-        size = f"{result.baseline:,} -> {result.best:,} {result.unit}"
-        print(f"{result.source}: {size} ({result.change:+.1%}), {notes}")
-
-
 def show_json(results: Sequence[Result], written: Sequence[str]) -> None:
     """One object with all results."""
     rows = [result.to_json() for result in results]

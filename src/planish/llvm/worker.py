@@ -23,7 +23,9 @@ _library: Library | None = None
 
 
 def preload(path: str) -> LibraryInfo:
-    """Load libLLVM, once, in the zygote."""
+    """Load libLLVM and the reader of objects, once, in the zygote."""
+    import elftools.elf.elffile  # noqa: F401 - so that no worker has to load it
+
     global _library
     _library = Library(Path(path))
     triple = _library.message(_library.c.LLVMGetDefaultTargetTriple())

@@ -10,13 +10,15 @@ from __future__ import annotations
 import io
 from collections import Counter
 from dataclasses import dataclass
-
-from elftools.elf.constants import SH_FLAGS
-from elftools.elf.elffile import ELFFile
+from typing import TYPE_CHECKING
 
 from planish.base.errors import UsageError
 from planish.measure.functions import function_bytes
 
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+
+_SHF_ALLOC = 2
 _ELF_MAGIC = b"\x7fELF"
 _WASM_MAGIC = b"\0asm\1\0\0\0"
 _WASM_SECTIONS = {
@@ -47,6 +49,9 @@ def measure_object(data: bytes) -> Sizes:
         return Sizes(_wasm_sections(data), {})
     if not data.startswith(_ELF_MAGIC):
         raise UsageError("neither an ELF nor a WebAssembly object", hint="these two are measured")
+    # Imported here, since a replay measures in its workers only and has not the time.
+    from elftools.elf.elffile import ELFFile
+
     try:
         elf = ELFFile(io.BytesIO(data))
         return Sizes(_elf_sections(elf, len(data)), function_bytes(elf))
@@ -67,7 +72,7 @@ def _elf_sections(elf: ELFFile, size: int) -> dict[str, int]:
     if not elf.num_sections():
         raise _damaged("the ELF file has no section table")
     for section in elf.iter_sections():
-        if not section["sh_flags"] & SH_FLAGS.SHF_ALLOC or not section["sh_size"]:
+        if not section["sh_flags"] & _SHF_ALLOC or not section["sh_size"]:
             continue
         inside = section["sh_type"] == "SHT_NOBITS"
         if not inside and section["sh_offset"] + section["sh_size"] > size:
