@@ -70,11 +70,10 @@ def show_results(results: Sequence[Result], written: Sequence[str], *, details: 
     table.add_column("")
     for name in (f"-{results[0].level}", "planish", "change"):
         table.add_column(name, justify="right")
-    table.add_column("")
     for result in results:
         table.add_row(
             str(result.source), _UNITS[result.unit],
-            f"{result.baseline:,}", f"{result.best:,}", f"{result.change:+.1%}", _spent(result),
+            f"{result.baseline:,}", f"{result.best:,}", f"{result.change:+.1%}",
         )  # fmt: skip
     if len(results) > 1:
         before, after = sum(r.baseline for r in results), sum(r.best for r in results)
@@ -115,6 +114,7 @@ def _show_details(console: Console, result: Result, *, named: bool) -> None:
     if recipe.functions:
         words = f"{len(recipe.functions)} of {result.functions}"
         rows.append(("functions with a recipe of their own", words))
+    rows.append(("spent", _spent(result)))
     rows.append(("checked", "; ".join(result.ledger.checks) or str(result.verdict)))
     rows += [("note", note) for note in result.ledger.fallbacks]
     rows.append(("baseline", result.ledger.baseline))
