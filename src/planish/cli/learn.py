@@ -76,3 +76,34 @@ def coreset(
             say=print,
         )
     print(f"wrote {out}")
+
+
+@command.command("check")
+@click.argument("coreset", type=click.Path(path_type=Path))
+@click.option(
+    "--corpus",
+    type=click.Path(path_type=Path),
+    default=Path("corpus"),
+    show_default=True,
+    help="From: planish corpus build.",
+)
+@click.option(
+    "--projects",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The list the corpus was built from; its programs are run.",
+)
+@click.option("--only", multiple=True, metavar="PROGRAM", help="Only these programs.")
+@click.option("--jobs", "-j", type=click.IntRange(1, 512), default=2, show_default=True)
+def check(coreset: Path, corpus: Path, projects: Path, only: tuple[str, ...], jobs: int) -> None:
+    """Build programs by every recipe of the CORESET and run them; expel what breaks one.
+
+    \b
+    planish learn check x86.toml --corpus corpus --projects bench/corpus/projects.toml
+    """
+    from planish.tune.learn_coreset import check_coreset
+    from planish.tune.session import Session
+
+    with Session(jobs=jobs) as session:
+        check_coreset(session, coreset, corpus, projects, only, print)
+    print(f"wrote {coreset}")

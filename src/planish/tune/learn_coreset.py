@@ -14,6 +14,7 @@ import tomli_w
 from planish.base.errors import CompileError, PlanishError, UsageError, unknown
 from planish.base.files import write_atomic
 from planish.llvm import frontend, vocabulary
+from planish.llvm.recipe import Recipe
 from planish.llvm.requests import Facts, Inspect, Job
 from planish.llvm.vocabulary import Vocabulary
 from planish.model.corpus import Module, load_corpus
@@ -24,7 +25,7 @@ from planish.store.store import Key
 from planish.tune.differential import Subject, expel, prepare
 from planish.tune.learn import Learned, Sample, Settings, learn
 from planish.tune.pass_evaluator import UNITS, PassEvaluator
-from planish.tune.pass_space import PassSpace, to_recipe
+from planish.tune.pass_space import PassSpace, to_plan, to_recipe
 from planish.tune.session import Session
 from planish.tune.source import default_pipeline
 
@@ -72,6 +73,40 @@ def learn_coreset(
         expelled = expel(subjects, _plans_of(learned, start), session.pool, say)
     document = _document(session, learned, expelled, chosen, subjects, settings, start)
     write_atomic(out, tomli_w.dumps(document, multiline_strings=True))
+
+
+def check_coreset(
+    session: Session, path: Path, corpus: Path, projects: Path, only: Sequence[str], say: Say
+) -> None:
+    """Check an existing file on programs, expel what breaks one, and write it again.
+
+    only  names of the programs; all that can run when empty
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        plans = [to_plan(Recipe.parse(row["recipe"])) for row in document["plan"]]
+        start = Plan((default_pipeline("Oz", session.pool),))
+        learned = Learned(
+            tuple((plan, 0.0) for plan in plans),
+            tuple((move, 0.0) for move in document["moves"]),
+            tuple((suffix, 0.0) for suffix in document["suffixes"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"cannot read the coreset {path}: {error}") from error
+    subjects = prepare_subjects(session, corpus, projects, say, only)
+    if not subjects:
+        raise UsageError("no program can be run here", hint="build the corpus first")
+    expelled = expel(subjects, _plans_of(learned, start), session.pool, say)
+    moves, suffixes = _bad_parts(learned, expelled, start)
+    document["moves"] = [move for move in document["moves"] if move not in moves]
+    document["suffixes"] = [s for s in document["suffixes"] if s not in suffixes]
+    rows = zip(document["plan"], plans, strict=True)
+    document["plan"] = [row for row, plan in rows if plan not in expelled]
+    known = document.get("expelled", [])
+    document["expelled"] = known + _expelled_rows(expelled)
+    checked = {*document["source"].get("checked by", []), *(s.name for s in subjects)}
+    document["source"]["checked by"] = sorted(checked)
+    write_atomic(path, tomli_w.dumps(document, multiline_strings=True))
 
 
 def draw(
@@ -146,11 +181,15 @@ def make_samples(
     return samples
 
 
-def prepare_subjects(session: Session, corpus: Path, projects: Path, say: Say) -> list[Subject]:
+def prepare_subjects(
+    session: Session, corpus: Path, projects: Path, say: Say, only: Sequence[str] = ()
+) -> list[Subject]:
     """The programs that can be built and run here; the others are named."""
     subjects = []
     for project in load_projects(projects):
         for program in project.programs:
+            if only and program.name not in only:
+                continue
             try:
                 front_end = session.toolchain.need_front_end()
                 sources = corpus / "sources"
@@ -195,11 +234,7 @@ def _document(
     start: Plan,
 ) -> dict[str, Any]:
     """The file: what was kept with its gain, what was expelled, and where it comes from."""
-    first = learned.plans[0][0] if learned.plans else start
-    bad_moves = {
-        move for move, _ in learned.moves if first.acting((*first.actions, move)) in expelled
-    }
-    bad_suffixes = {s for s, _ in learned.suffixes if Plan(first.actions, everywhere=s) in expelled}
+    bad_moves, bad_suffixes = _bad_parts(learned, expelled, start)
     return {
         "moves": [move for move, _ in learned.moves if move not in bad_moves],
         "suffixes": [s for s, _ in learned.suffixes if s not in bad_suffixes],
@@ -217,10 +252,22 @@ def _document(
             for plan, gain in learned.plans
             if plan not in expelled
         ],
-        "expelled": [
-            {"recipe": _describe(plan), "reason": reason} for plan, reason in expelled.items()
-        ],
+        "expelled": _expelled_rows(expelled),
     }
+
+
+def _bad_parts(
+    learned: Learned, expelled: dict[Plan, str], start: Plan
+) -> tuple[set[str], set[str]]:
+    """Moves and suffixes whose plans (see `_plans_of`) were expelled."""
+    first = learned.plans[0][0] if learned.plans else start
+    moves = {m for m, _ in learned.moves if first.acting((*first.actions, m)) in expelled}
+    suffixes = {s for s, _ in learned.suffixes if Plan(first.actions, everywhere=s) in expelled}
+    return moves, suffixes
+
+
+def _expelled_rows(expelled: dict[Plan, str]) -> list[dict[str, str]]:
+    return [{"recipe": _describe(plan), "reason": reason} for plan, reason in expelled.items()]
 
 
 def _describe(plan: Plan) -> str:
