@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol
 
 
@@ -34,17 +33,6 @@ class Progress(Protocol):
 
 class Silent:
     """Reports nothing."""
-
-    def __enter__(self) -> Silent:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        return None
 
     def step(self, step: Step) -> None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -156,7 +156,7 @@ def find_jobs(sources: Sequence[Path], output: Path | None, emit: str) -> list[O
 def live_display(*, quiet: bool) -> AbstractContextManager[Progress]:
     """The progress line where somebody may look at it; else nothing, and nothing is imported."""
     if quiet or not sys.stderr.isatty():
-        return Silent()
+        return nullcontext(Silent())
     from planish.cli.show import Live
 
     return Live()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from planish.base.closing import Closing
 from planish.base.progress import Step
 from planish.tune.result import Result
 
@@ -18,7 +18,7 @@ _UNITS = {"bytes": "allocated bytes", "instructions": "instructions"}
 _LONGEST_RECIPE = 400
 
 
-class Live:
+class Live(Closing):
     """A progress line with the best value so far."""
 
     def __init__(self) -> None:
@@ -34,17 +34,10 @@ class Live:
         )
         self._row = self._progress.add_task("", total=None, best="", visible=False)
         self._task = ""
-
-    def __enter__(self) -> Live:
         self._progress.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Take the line away."""
         self._progress.stop()
 
     def step(self, step: Step) -> None:

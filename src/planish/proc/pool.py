@@ -16,9 +16,9 @@ import subprocess
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
+from planish.base.closing import Closing
 from planish.base.errors import PlanishError
 from planish.base.records import Failure
 from planish.proc import wire
@@ -61,7 +61,7 @@ class _Worker:
     said: int = 0
 
 
-class Pool:
+class Pool(Closing):
     """Runs calls in worker processes.
 
     handler  import path `module:factory`; the module has `preload(argument)`, which runs once in
@@ -152,17 +152,6 @@ class Pool:
     def close(self) -> None:
         """End all workers and the zygote."""
         self._drop_zygote()
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def start(self) -> None:
         """Begin to load the handler's module, without waiting for it."""

@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from planish.base.closing import Closing
 from planish.base.config import read_config
 from planish.base.errors import StoreError
 from planish.base.records import Failure, Measurement, Outcome
@@ -67,7 +67,7 @@ class Key:
     machine: str = ""
 
 
-class Store:
+class Store(Closing):
     """An open store. Not shared between threads; each process opens its own."""
 
     def __init__(self, path: Path | str) -> None:
@@ -99,17 +99,6 @@ class Store:
         """Close the file; what was put stays."""
         with self._errors():
             self._db.close()
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # -- outcomes ----------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 
+from planish.base.closing import Closing
 from planish.base.errors import unknown
 from planish.base.progress import Progress, Silent
 from planish.base.records import Budget
@@ -59,7 +59,7 @@ class Options:
         return bool({"obj", "asm"} & set(self.keeps))
 
 
-class Session:
+class Session(Closing):
     """A toolchain with its worker pool, and the store."""
 
     def __init__(
@@ -88,14 +88,3 @@ class Session:
         self.pool.close()
         if self.store is not None:
             self.store.close()
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
