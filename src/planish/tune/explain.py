@@ -14,17 +14,19 @@ from planish.tune.safety import elements, keep
 def minimise(recipe: Recipe, evaluate: Evaluate) -> tuple[Recipe, float]:
     """The recipe without elements whose absence costs nothing, and its value.
 
-    One element at a time, the last first; what is kept is never worse than the whole.
+    One element at a time, the last first, until no single one can be spared: taking out one may
+    make another useless. What is kept is never worse than the whole.
     """
     value = _value(recipe, evaluate)
-    at = len(elements(recipe)) - 1
-    while at >= 0:
-        shorter = _without(recipe, at)
-        if shorter != Recipe():
-            without = _value(shorter, evaluate)
-            if without <= value:
-                recipe, value = shorter, without
-        at -= 1
+    before = None
+    while recipe != before:
+        before = recipe
+        for at in reversed(range(len(elements(recipe)))):
+            shorter = _without(recipe, at)
+            if shorter != Recipe():
+                left = _value(shorter, evaluate)
+                if left <= value:
+                    recipe, value = shorter, left
     return recipe, value
 
 
