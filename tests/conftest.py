@@ -69,3 +69,9 @@ def read_only_folder() -> Iterator[Path]:
             if root:
                 os.seteuid(0)
             folder.chmod(0o755)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite the golden files from what comes out"
+    )
