@@ -18,6 +18,7 @@ import common
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import HANDLER, Build, Job
 from planish.llvm.toolchain import find_toolchain
+from planish.model.corpus import read_bitcode
 from planish.proc.pool import Call, Pool
 from planish.tune.learn_coreset import draw
 
@@ -42,7 +43,7 @@ def main() -> None:
             ours, theirs, ratios = [], [], []
             for module in modules:
                 path = Path(folder) / "in.bc"
-                data = common.bitcode(given.corpus, module)
+                data = read_bitcode(given.corpus, module)
                 path.write_bytes(data)
                 pool.keep(module.sha, data)
                 for repeat in range(_REPEATS + 1):

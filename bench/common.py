@@ -11,8 +11,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from planish.model.corpus import Module
-
 
 def parser(words: str) -> argparse.ArgumentParser:
     """The options that every bench on the corpus has."""
@@ -28,17 +26,6 @@ def parser(words: str) -> argparse.ArgumentParser:
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
     pass
-
-
-def bitcode(corpus: Path, module: Module) -> bytes:
-    """The module as it lies in the corpus (for x86-64)."""
-    return (corpus / "modules" / f"{module.sha}.bc").read_bytes()
-
-
-def spread(values: Sequence[float]) -> str:
-    """Mean, with the quartiles beside it."""
-    low, middle, high = statistics.quantiles(values, n=4)
-    return f"{statistics.fmean(values):.2f} [{low:.2f}, {middle:.2f}, {high:.2f}]"
 
 
 def interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:

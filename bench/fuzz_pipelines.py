@@ -19,6 +19,7 @@ import common
 from planish.llvm import vocabulary
 from planish.llvm.requests import HANDLER, Build, Job
 from planish.llvm.toolchain import find_toolchain
+from planish.model.corpus import read_bitcode
 from planish.proc.pool import Call, Pool, Reply
 from planish.search.protocol import Plan
 from planish.tune.learn_coreset import draw
@@ -33,7 +34,7 @@ def main() -> None:
     options.add_argument("--pipelines", type=int, default=10_000)
     given = options.parse_args()
     modules = draw(given.corpus, "train", given.modules, given.seed, smallest=30, largest=1_500)
-    blobs = [common.bitcode(given.corpus, module) for module in modules]
+    blobs = [read_bitcode(given.corpus, module) for module in modules]
     toolchain = find_toolchain()
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}

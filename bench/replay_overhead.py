@@ -20,7 +20,7 @@ from pathlib import Path
 import common
 
 from planish.llvm.toolchain import find_toolchain
-from planish.model.corpus import load_corpus
+from planish.model.corpus import flags_below, load_corpus, source_folder
 
 _EXAMPLE = Path(__file__).parent.parent / "examples" / "lzss.c"
 
@@ -72,14 +72,9 @@ def _arguments() -> argparse.Namespace:
 def _cases(given: argparse.Namespace) -> list[tuple[str, list[Path], list[str]]]:
     cases: list[tuple[str, list[Path], list[str]]] = [("one small file", [_EXAMPLE], [])]
     if (given.corpus / "index.json").exists():
-        root = (given.corpus / "sources" / given.project).resolve()
+        root = source_folder(given.corpus, given.project)
         chosen = [m for m in load_corpus(given.corpus).modules if m.project == given.project]
-        flags = [f if not f.startswith("-I") or f == "-I" else f"-I{root / f[2:]}"
-                 for f in chosen[0].flags]  # fmt: skip
-        flags = [
-            str(root / word) if at and flags[at - 1] == "-I" else word
-            for at, word in enumerate(flags)
-        ]
+        flags = flags_below(root, chosen[0].flags)
         cases.append((given.project, [root / module.source for module in chosen], flags))
         largest = max(chosen, key=lambda module: module.instructions)
         cases.append((f"{Path(largest.source).name} alone", [root / largest.source], flags))

@@ -6,6 +6,16 @@ from pathlib import Path
 
 import click
 
+# Options that both commands have.
+_corpus = click.option(
+    "--corpus",
+    type=click.Path(path_type=Path),
+    default=Path("corpus"),
+    show_default=True,
+    help="From: planish corpus build.",
+)
+_jobs = click.option("--jobs", "-j", type=click.IntRange(1, 512), default=2, show_default=True)
+
 
 @click.group("learn")
 def command() -> None:
@@ -13,13 +23,7 @@ def command() -> None:
 
 
 @command.command("coreset")
-@click.option(
-    "--corpus",
-    type=click.Path(path_type=Path),
-    default=Path("corpus"),
-    show_default=True,
-    help="From: planish corpus build.",
-)
+@_corpus
 @click.option(
     "--projects",
     type=click.Path(path_type=Path),
@@ -33,7 +37,7 @@ def command() -> None:
 @click.option("--largest", default=1200, show_default=True, help="Instructions of one at most.")
 @click.option("--searched", default=80, show_default=True, help="Modules that are searched.")
 @click.option("--builds", default=160, show_default=True, help="Builds of one search.")
-@click.option("--jobs", "-j", type=click.IntRange(1, 512), default=2, show_default=True)
+@_jobs
 @click.option("--seed", default=0, show_default=True)
 def coreset(
     corpus: Path,
@@ -80,13 +84,7 @@ def coreset(
 
 @command.command("check")
 @click.argument("coreset", type=click.Path(path_type=Path))
-@click.option(
-    "--corpus",
-    type=click.Path(path_type=Path),
-    default=Path("corpus"),
-    show_default=True,
-    help="From: planish corpus build.",
-)
+@_corpus
 @click.option(
     "--projects",
     type=click.Path(path_type=Path),
@@ -94,7 +92,7 @@ def coreset(
     help="The list the corpus was built from; its programs are run.",
 )
 @click.option("--only", multiple=True, metavar="PROGRAM", help="Only these programs.")
-@click.option("--jobs", "-j", type=click.IntRange(1, 512), default=2, show_default=True)
+@_jobs
 def check(coreset: Path, corpus: Path, projects: Path, only: tuple[str, ...], jobs: int) -> None:
     """Build programs by every recipe of the CORESET and run them; expel what breaks one.
 

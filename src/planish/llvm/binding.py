@@ -47,7 +47,6 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "LLVMIsAConstantInt": (P, [P]),
     "LLVMGetNumOperands": (c_int, [P]),
     "LLVMGetOperand": (P, [P, c_uint]),
-    "LLVMIsAValueAsMetadata": (P, [P]),
     # functions, blocks, attributes
     "LLVMGetFirstFunction": (P, [P]),
     "LLVMGetNextFunction": (P, [P]),
@@ -76,22 +75,12 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     # targets
     "LLVMGetDefaultTargetTriple": (P, []),
     "LLVMGetTargetFromTriple": (c_int, [c_char_p, _OUT, _OUT]),
-    "LLVMTargetHasAsmBackend": (c_int, [P]),
     "LLVMCreateTargetMachine": (P, [P, c_char_p, c_char_p, c_char_p, c_int, c_int, c_int]),
     "LLVMDisposeTargetMachine": (None, [P]),
     "LLVMCreateTargetDataLayout": (P, [P]),
     "LLVMCopyStringRepOfTargetData": (P, [P]),
     "LLVMDisposeTargetData": (None, [P]),
     "LLVMTargetMachineEmitToMemoryBuffer": (c_int, [P, P, c_int, _OUT, _OUT]),
-    # objects
-    "LLVMCreateBinary": (P, [P, P, _OUT]),
-    "LLVMDisposeBinary": (None, [P]),
-    "LLVMObjectFileCopySymbolIterator": (P, [P]),
-    "LLVMObjectFileIsSymbolIteratorAtEnd": (c_int, [P, P]),
-    "LLVMDisposeSymbolIterator": (None, [P]),
-    "LLVMMoveToNextSymbol": (None, [P]),
-    "LLVMGetSymbolName": (c_char_p, [P]),
-    "LLVMGetSymbolSize": (c_uint64, [P]),
 }
 
 # C++ symbols, 14 times faster than walking; absent in a library built with hidden symbols.

@@ -133,7 +133,7 @@ def build_corpus(
 
 def compile_flags(project: Project, root: Path) -> tuple[str, ...]:
     """The project's own flags, and every folder of the source that holds headers."""
-    own = [_below(root, flag) for flag in project.flags]
+    own = flags_below(root, project.flags)
     if not project.headers:
         return (*own, "-w")
     headers = sorted({path.parent for path in root.rglob("*.h")})
@@ -147,10 +147,27 @@ def compile_flags(project: Project, root: Path) -> tuple[str, ...]:
     return (*own, "-w", *(w for path in folders for w in ("-I", str(path))))
 
 
-def _below(root: Path, flag: str) -> str:
-    """A relative `-Ifolder` is meant below the project's folder."""
-    folder = flag.removeprefix("-I")
-    return f"-I{root / folder}" if folder != flag else flag
+def flags_below(root: Path, flags: Sequence[str]) -> list[str]:
+    """The flags with relative `-I` folders (joined or a word of their own) below `root`."""
+    made: list[str] = []
+    for flag in flags:
+        if made and made[-1] == "-I":
+            made.append(str(root / flag))
+        elif flag.startswith("-I") and flag != "-I":
+            made.append(f"-I{root / flag[2:]}")
+        else:
+            made.append(flag)
+    return made
+
+
+def source_folder(corpus: Path, project: str) -> Path:
+    """Where the project's configured source lies."""
+    return (corpus / "sources" / project).resolve()
+
+
+def read_bitcode(corpus: Path, module: Module) -> bytes:
+    """The module as it lies in the corpus, compiled for the machine that built it."""
+    return (corpus / "modules" / f"{module.sha}.bc").read_bytes()
 
 
 def _configure(project: Project, root: Path) -> None:
@@ -211,7 +228,7 @@ def _admit(
         pool.forget(blob)
     seen = {module.sha for module in index.modules}
     modules = []
-    root = (out / "sources" / project.name).resolve()
+    root = source_folder(out, project.name)
     flags = tuple(
         flag.replace(f"{root}/", "").replace(str(root), ".")
         for flag in compile_flags(project, root)

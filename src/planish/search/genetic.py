@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 
 from planish.base.records import Outcome
-from planish.search.moves import cross, deletions, mutate, scatter
+from planish.search.moves import cross, deletions, fresh, mutate, scatter
 from planish.search.protocol import Best, Plan, Space
 
 _POPULATION = 24
@@ -33,15 +33,7 @@ class GeneticPolicy:
         self._born = 0
 
     def suggest(self, count: int) -> Sequence[Plan]:
-        plans: list[Plan] = []
-        for _ in range(count * _TRIES):
-            if len(plans) == count:
-                break
-            plan = self._waiting.pop(0) if self._waiting else self._child()
-            if plan not in self._seen:
-                self._seen.add(plan)
-                plans.append(plan)
-        return plans
+        return fresh(self._next, self._seen, count, _TRIES)
 
     def observe(self, plan: Plan, outcome: Outcome) -> None:
         self._seen.add(plan)
@@ -52,6 +44,9 @@ class GeneticPolicy:
         self._members.append((outcome.value, plan))
         self._members.sort(key=lambda member: member[0])
         del self._members[_POPULATION:]
+
+    def _next(self) -> Plan:
+        return self._waiting.pop(0) if self._waiting else self._child()
 
     def _child(self) -> Plan:
         self._born += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from planish.search.protocol import Plan, Space
 
@@ -40,6 +40,19 @@ def scatter(space: Space, plan: Plan, steps: int, rng: random.Random) -> Plan:
         if space.legal(actions):
             plan = plan.acting(actions)
     return plan
+
+
+def fresh(make: Callable[[], Plan], seen: set[Plan], count: int, tries: int) -> list[Plan]:
+    """At most `count` plans that were not seen, now noted as seen; `tries` attempts for each."""
+    plans: list[Plan] = []
+    for _ in range(count * tries):
+        if len(plans) == count:
+            break
+        plan = make()
+        if plan not in seen:
+            seen.add(plan)
+            plans.append(plan)
+    return plans
 
 
 def deletions(space: Space, plan: Plan) -> Iterator[Plan]:

@@ -9,7 +9,7 @@ import random
 from collections.abc import Sequence
 
 from planish.base.records import Outcome
-from planish.search.moves import scatter
+from planish.search.moves import fresh, scatter
 from planish.search.protocol import Plan, Space
 
 _LONGEST = 8
@@ -25,16 +25,11 @@ class RandomPolicy:
         self._seen: set[Plan] = {space.start}
 
     def suggest(self, count: int) -> Sequence[Plan]:
-        plans: list[Plan] = []
-        for _ in range(count * _TRIES):
-            if len(plans) == count:
-                break
-            steps = self._rng.randint(1, _LONGEST)
-            plan = scatter(self._space, self._space.start, steps, self._rng)
-            if plan not in self._seen:
-                self._seen.add(plan)
-                plans.append(plan)
-        return plans
+        return fresh(self._draw, self._seen, count, _TRIES)
 
     def observe(self, plan: Plan, outcome: Outcome) -> None:
         self._seen.add(plan)
+
+    def _draw(self) -> Plan:
+        steps = self._rng.randint(1, _LONGEST)
+        return scatter(self._space, self._space.start, steps, self._rng)

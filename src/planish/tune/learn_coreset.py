@@ -17,7 +17,13 @@ from planish.llvm import frontend, vocabulary
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import Facts, Inspect, Job
 from planish.llvm.vocabulary import Vocabulary
-from planish.model.corpus import Module, load_corpus
+from planish.model.corpus import (
+    Module,
+    flags_below,
+    load_corpus,
+    read_bitcode,
+    source_folder,
+)
 from planish.model.projects import load_projects
 from planish.proc.pool import Call
 from planish.search.protocol import Plan
@@ -25,7 +31,7 @@ from planish.store.store import Key
 from planish.tune.differential import Subject, expel, prepare
 from planish.tune.learn import Learned, Sample, Settings, learn
 from planish.tune.pass_evaluator import UNITS, PassEvaluator
-from planish.tune.pass_space import PassSpace, to_plan, to_recipe
+from planish.tune.pass_space import PassSpace, describe, to_plan, to_recipe
 from planish.tune.session import Session
 from planish.tune.source import default_pipeline
 
@@ -131,14 +137,9 @@ def draw(
 def bitcode_for(session: Session, corpus: Path, module: Module, architecture: str) -> bytes | None:
     """The module's bitcode, compiled again where another architecture is asked for."""
     if not TARGET_FLAGS[architecture]:
-        return (corpus / "modules" / f"{module.sha}.bc").read_bytes()
-    root = (corpus / "sources" / module.project).resolve()
-    flags = list(module.flags)
-    for at, flag in enumerate(flags):
-        if at and flags[at - 1] == "-I":
-            flags[at] = str(root / flag)
-        elif flag.startswith("-I") and flag != "-I":
-            flags[at] = f"-I{root / flag[2:]}"
+        return read_bitcode(corpus, module)
+    root = source_folder(corpus, module.project)
+    flags = flags_below(root, module.flags)
     try:
         return frontend.compile_to_bitcode(
             session.toolchain.need_front_end(),
@@ -267,9 +268,4 @@ def _bad_parts(
 
 
 def _expelled_rows(expelled: dict[Plan, str]) -> list[dict[str, str]]:
-    return [{"recipe": _describe(plan), "reason": reason} for plan, reason in expelled.items()]
-
-
-def _describe(plan: Plan) -> str:
-    text = str(to_recipe(plan))
-    return f"{text}\neverywhere: {plan.everywhere}" if plan.everywhere else text
+    return [{"recipe": describe(plan), "reason": reason} for plan, reason in expelled.items()]

@@ -10,7 +10,7 @@ from planish.llvm.requests import Build, Built, Job
 from planish.proc.pool import Call, Pool, Reply
 from planish.search.protocol import Plan
 from planish.store.store import Key, Store
-from planish.tune.pass_space import to_recipe
+from planish.tune.pass_space import describe, to_recipe
 
 UNITS = {"size": "bytes", "instructions": "instructions"}
 
@@ -27,8 +27,7 @@ class Counts:
 class PassEvaluator:
     """Turns plans into outcomes, in their order.
 
-    goal      `size` (allocated bytes) or `instructions` (IR instructions)
-    expelled  recipe text to the reason why it is never built again
+    goal  `size` (allocated bytes) or `instructions` (IR instructions)
     """
 
     def __init__(
@@ -44,7 +43,7 @@ class PassEvaluator:
         self.counts = Counts()
 
     def __call__(self, plans: Sequence[Plan]) -> Sequence[Outcome]:
-        names = [_text(plan) for plan in plans]
+        names = [describe(plan) for plan in plans]
         fresh = [at for at, name in enumerate(names) if name not in self._known]
         calls = [self._call(plans[at]) for at in fresh]
         replies = dict(zip(fresh, self._pool.run(calls), strict=True))
@@ -91,9 +90,3 @@ class PassEvaluator:
     def _remember(self, outcome: Outcome) -> None:
         if outcome.ok and outcome.measurement is not None and outcome.identity:
             self._measured.setdefault(outcome.identity, outcome.measurement)
-
-
-def _text(plan: Plan) -> str:
-    """What the store knows the plan by: the recipe's text, and the probe where it is one."""
-    text = str(to_recipe(plan))
-    return f"{text}\neverywhere: {plan.everywhere}" if plan.everywhere else text

@@ -50,6 +50,12 @@ def to_plan(recipe: Recipe) -> Plan:
     return Plan((*recipe.passes, *recipe.options), recipe.functions)
 
 
+def describe(plan: Plan) -> str:
+    """The recipe's text, with the probe where it is one: what records know the plan by."""
+    text = str(to_recipe(plan))
+    return f"{text}\neverywhere: {plan.everywhere}" if plan.everywhere else text
+
+
 def localise(plan: Plan, space: Space) -> Plan:
     """The plan with the baseline's pipeline in the place of levels that this LLVM has not.
 

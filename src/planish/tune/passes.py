@@ -64,7 +64,7 @@ def optimise(
     started = time.monotonic()
     task = load(path, request, session.toolchain, session.pool)
     before = before_of(session, task, options)
-    search = _prepare(session, task, request, options, before)
+    search = _prepare(session, task, options)
     _search(session, task, options, search, entries)
     recipe = to_recipe(search.best.plan)
     shares: tuple[Share, ...] = ()
@@ -143,12 +143,10 @@ def to_result(
     )
 
 
-def _prepare(
-    session: Session, task: Task, request: Request, options: Options, before: Baseline
-) -> Search:
+def _prepare(session: Session, task: Task, options: Options) -> Search:
     key = make_key(session, task, options.goal)
     evaluator = PassEvaluator(session.pool, task.search, key, session.store, options.goal)
-    start = Plan((default_pipeline(request.level, session.pool),))
+    start = Plan((default_pipeline(task.request.level, session.pool),))
     [outcome] = evaluator([start])
     if not outcome.ok:
         raise ToolchainError(
