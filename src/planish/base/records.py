@@ -135,6 +135,7 @@ class Ledger:
 
     builds      recipes built and measured (failed ones included)
     duplicates  builds that ended in a module already seen, and were not emitted again
+    check_builds  builds of the final check of the winner, a bisection's among them
     cached      recipes answered by the store without a build
     seconds     wall time of the search
     failures    failure kind to count
@@ -146,6 +147,7 @@ class Ledger:
 
     builds: int = 0
     duplicates: int = 0
+    check_builds: int = 0
     cached: int = 0
     seconds: float = 0.0
     failures: Mapping[str, int] = field(default_factory=dict)

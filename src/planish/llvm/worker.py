@@ -62,13 +62,13 @@ class Builder:
             if not job.clang:
                 module.select(job.target)
             module.run(recipe.pipeline)
-            if request.everywhere:
-                module.run_everywhere(request.everywhere)
             absent = [
                 name
                 for name, suffix in recipe.functions
                 if not module.run_on_function(name, suffix)
             ]
+            if request.everywhere:  # a probe stands where a function's next suffix would
+                module.run_everywhere(request.everywhere)
             words = module.verify()
             if words:
                 raise ValueError(f"the verifier refuses the result: {words.splitlines()[0]}")

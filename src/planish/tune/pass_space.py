@@ -53,7 +53,7 @@ def to_plan(recipe: Recipe) -> Plan:
 def describe(plan: Plan) -> str:
     """The recipe's text, with the probe where it is one: what records know the plan by."""
     text = str(to_recipe(plan))
-    return f"{text}\neverywhere: {plan.everywhere}" if plan.everywhere else text
+    return f"{text}\nprobe: {plan.everywhere}" if plan.everywhere else text
 
 
 def localise(plan: Plan, space: Space) -> Plan:

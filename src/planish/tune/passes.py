@@ -211,6 +211,7 @@ def _ledger(
     return Ledger(
         builds=counts.builds,
         duplicates=counts.duplicates,
+        check_builds=done.builds,
         cached=counts.cached,
         seconds=seconds,
         failures=dict(search.failures),

@@ -108,6 +108,7 @@ class Result:
             "ledger": {
                 "builds": ledger.builds,
                 "duplicates": ledger.duplicates,
+                "check_builds": ledger.check_builds,
                 "cached": ledger.cached,
                 "seconds": round(ledger.seconds, 3),
                 "failures": dict(ledger.failures),
