@@ -1,0 +1,336 @@
+"""Programs: definitions lowered to stages, each one loop nest over affine accesses.
+
+A stage computes `out[axes] = post(reduce over bound of body)`. Reductions inside expressions
+that are not the stage's own are hoisted into temporaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from planish.base.errors import UsageError
+from planish.tensor.expr import (
+    Access,
+    Axis,
+    Const,
+    Expr,
+    Index,
+    Reduce,
+    Tensor,
+    accesses,
+    children,
+    free_axes,
+    rebuild,
+    rename,
+    walk,
+)
+from planish.tensor.types import Type, identity
+
+
+@dataclass(frozen=True)
+class Definition:
+    """How a tensor is computed: axes of its dimensions, the element's value, all extents.
+
+    A padded tensor has `offsets` (where its inner part begins) and `around` (what lies outside).
+    """
+
+    axes: tuple[str, ...]
+    body: Expr
+    extents: tuple[tuple[str, int], ...]
+    offsets: tuple[int, ...] = ()
+    around: Const | None = None
+
+
+@dataclass(frozen=True)
+class Accumulator(Expr):
+    """In a stage's `post`: what its reduction came to."""
+
+    type: Type
+
+    def __str__(self) -> str:
+        return "acc"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One nest: for all `axes`, `out = post(reduce over `bound` of body)`.
+
+    reduce   the reduction's name, or "" for an elementwise stage (then no axis is bound)
+    post     applied to the reduction's result (an Accumulator); None leaves it as it is
+    modulo   reduces every partial sum by it
+    extents  of all its axes
+    """
+
+    name: str
+    out: Access
+    axes: tuple[str, ...]
+    bound: tuple[str, ...]
+    reduce: str
+    body: Expr
+    post: Expr | None
+    extents: Mapping[str, int] = field(hash=False)
+    modulo: int | None = None
+
+    @property
+    def all_axes(self) -> tuple[str, ...]:
+        """Its axes, then those it reduces over."""
+        return self.axes + self.bound
+
+    @property
+    def reads(self) -> list[Access]:
+        """Every access it reads, each once."""
+        found = accesses(self.body) + (accesses(self.post) if self.post else [])
+        return list(dict.fromkeys(found))
+
+    def __str__(self) -> str:
+        value = str(self.body)
+        if self.reduce:
+            word = f"{self.reduce} mod {self.modulo}" if self.modulo else self.reduce
+            value = f"{word}({', '.join(self.bound)}: {value})"
+        if self.post is not None:
+            value = str(self.post).replace("acc", value)
+        return f"{self.out} = {value}"
+
+
+@dataclass(frozen=True)
+class Program:
+    """Stages in an order in which each finds its operands computed."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    stages: tuple[Stage, ...]
+
+    @property
+    def temporaries(self) -> tuple[Tensor, ...]:
+        """Tensors computed and used inside."""
+        written = dict.fromkeys(stage.out.tensor for stage in self.stages)
+        return tuple(t for t in written if t not in self.outputs)
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """Extents of all axes; an axis is one length in all stages (`lower` sees to it)."""
+        return {name: n for stage in self.stages for name, n in stage.extents.items()}
+
+    def stage(self, name: str) -> Stage:
+        """The stage of that name."""
+        return next(stage for stage in self.stages if stage.name == name)
+
+    def flops(self) -> int:
+        """Operations of arithmetic on all elements, a multiply-add being two."""
+        total = 0
+        for stage in self.stages:
+            inner = sum(1 for e in walk(stage.body) if children(e)) + bool(stage.reduce)
+            outer = sum(1 for e in walk(stage.post) if children(e)) if stage.post else 0
+            points = prod(stage.extents[a] for a in stage.axes)
+            total += points * (outer + inner * prod(stage.extents[a] for a in stage.bound))
+        return total
+
+    def bytes(self) -> int:
+        """Bytes of all inputs and outputs, each once."""
+        return sum(prod(t.shape) * t.type.size for t in self.inputs + self.outputs)
+
+    def __str__(self) -> str:
+        lines = [f"input {t.name} {t.type}{list(t.shape)}" for t in self.inputs]
+        lines += [f"temporary {t.name} {t.type}{list(t.shape)}" for t in self.temporaries]
+        lines += [f"output {t.name} {t.type}{list(t.shape)}" for t in self.outputs]
+        return "\n".join([*lines, *map(str, self.stages)])
+
+
+def infer_extents(body: Expr, given: Mapping[str, int]) -> dict[str, int]:
+    """Extents of all axes of an expression, those bound inside included.
+
+    An axis that stands alone in some dimension has that dimension's length. Others get the
+    largest extent that stays inside. Raises UsageError on a conflict or an access outside.
+    """
+    extents = dict(given)
+    found = accesses(body)
+    for part in walk(body):
+        if isinstance(part, Access | Reduce):
+            extents.update(part.extents)
+    places = [(a, i, n) for a in found for i, n in zip(a.indices, a.tensor.shape, strict=True)]
+    for access, index, length in places:
+        if index.constant or len(index.terms) != 1 or index.terms[0][1] != 1:
+            continue
+        name = index.axes[0]
+        if extents.setdefault(name, length) != length and extents[name] > length:
+            raise UsageError(
+                f"the axis '{name}' is {extents[name]} long elsewhere and {length} in {access}"
+            )
+        if name not in given and extents[name] != length:
+            raise UsageError(
+                f"the axis '{name}' is {extents[name]} long elsewhere and {length} in {access}",
+                hint=f'to use a part of the tensor, give the extent: axes("{name}={length}")',
+            )
+    while _infer_windows(places, extents):
+        pass
+    for access, index, length in places:
+        _check_inside(access, index, length, extents)
+    return extents
+
+
+def _infer_windows(places: Iterable[tuple[Access, Index, int]], extents: dict[str, int]) -> bool:
+    """One more round over indices with exactly one unknown axis; whether any was found."""
+    allowed: dict[str, int] = {}
+    for _, index, length in places:
+        open_axes = [name for name in index.axes if name not in extents]
+        if len(open_axes) != 1:
+            continue
+        name = open_axes[0]
+        step = index.coefficient(name)
+        reach = index.constant + sum(
+            max(0, c * (extents[n] - 1)) for n, c in index.terms if n != name
+        )
+        if step > 0:
+            most = max(0, (length - 1 - reach) // step + 1)
+            allowed[name] = min(allowed.get(name, most), most)
+    extents.update(allowed)
+    return bool(allowed)
+
+
+def _check_inside(access: Access, index: Index, length: int, extents: Mapping[str, int]) -> None:
+    absent = [name for name in index.axes if name not in extents]
+    if absent:
+        raise UsageError(
+            f"nothing says how long the axis '{absent[0]}' in {access} is",
+            hint=f'give its extent: axes("{absent[0]}=3")',
+        )
+    if any(extents[name] == 0 for name in index.axes):
+        return
+    low = index.constant + sum(min(0, c * (extents[n] - 1)) for n, c in index.terms)
+    high = index.constant + sum(max(0, c * (extents[n] - 1)) for n, c in index.terms)
+    if low < 0 or high >= length:
+        raise UsageError(
+            f"{access} reaches from {low} to {high} in a dimension of {length}",
+            hint="pad the tensor: pad(x, ((1, 1), ..)), or give the axis an extent",
+        )
+
+
+def lower(outputs: Sequence[Tensor]) -> Program:
+    """The program that computes these tensors, with all they are defined by."""
+    lowering = _Lowering()
+    for out in outputs:
+        if out.definition is None:
+            raise UsageError(f"{out.name} is an input; there is nothing to compile")
+        lowering.visit(out)
+    names = [t.name for t in lowering.inputs + lowering.tensors]
+    twice = next((n for n in names if names.count(n) > 1), None)
+    if twice:
+        raise UsageError(f"two tensors are called '{twice}'", hint="names are unique in a program")
+    return Program(tuple(lowering.inputs), tuple(outputs), tuple(lowering.stages))
+
+
+class _Lowering:
+    """Visits definitions, operands first; names what it hoists."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Tensor] = []
+        self.tensors: list[Tensor] = []
+        self.stages: list[Stage] = []
+        self._hoisted: dict[Reduce, Tensor] = {}
+        self._extents: dict[str, int] = {}
+
+    def visit(self, tensor: Tensor) -> None:
+        """Lower a tensor unless that is done."""
+        if tensor in self.tensors or tensor in self.inputs:
+            return
+        definition = tensor.definition
+        if definition is None:
+            self.inputs.append(tensor)
+            return
+        extents = dict(definition.extents)
+        body = self._prepare(definition.body, tensor, set(definition.axes), extents)
+        for access in accesses(body):
+            self.visit(access.tensor)
+        if definition.around is not None:
+            self._fill(tensor, definition.around)
+        indices = [Axis(n).index for n in definition.axes]
+        if definition.offsets:
+            indices = [i + o for i, o in zip(indices, definition.offsets, strict=True)]
+        self.tensors.append(tensor)
+        self.stages.append(
+            self._stage(tensor.name, Access(tensor, tuple(indices)), definition.axes, body, extents)
+        )
+
+    def _fill(self, tensor: Tensor, value: Const) -> None:
+        names = tuple(f"{tensor.name}_f{at}" for at in range(len(tensor.shape)))
+        out = Access(tensor, tuple(Axis(n).index for n in names))
+        extents = dict(zip(names, tensor.shape, strict=True))
+        self.stages.append(self._stage(f"{tensor.name}_around", out, names, value, extents))
+
+    def _prepare(self, body: Expr, tensor: Tensor, axes: set[str], extents: dict[str, int]) -> Expr:
+        """The body with every reduction hoisted but the one that becomes the stage's own."""
+        top = _outermost(body)
+        own = [r for r in top if set(free_axes(r)) == axes]
+        main = max(own, key=lambda r: prod(extents[b] for b in r.bound), default=None)
+        return self._hoist(body, main, tensor, extents)
+
+    def _hoist(
+        self, expr: Expr, keep: Reduce | None, tensor: Tensor, extents: dict[str, int]
+    ) -> Expr:
+        if isinstance(expr, Reduce) and expr == keep:
+            return rebuild(expr, [self._hoist(expr.body, None, tensor, extents)])
+        if not isinstance(expr, Reduce):
+            return rebuild(expr, [self._hoist(p, keep, tensor, extents) for p in children(expr)])
+        if expr not in self._hoisted:
+            axes = free_axes(expr)
+            name = f"{tensor.name}_{expr.name}{len(self._hoisted)}"
+            inner = tuple(sorted((n, extents[n]) for n in axes + _all_bound(expr)))
+            shape = tuple(extents[n] for n in axes)
+            made = Tensor(name, shape, expr.type, Definition(axes, expr, inner))
+            self._hoisted[expr] = made
+            self.visit(made)
+        made = self._hoisted[expr]
+        return Access(made, tuple(Axis(n).index for n in free_axes(expr)))
+
+    def _stage(
+        self, name: str, out: Access, axes: tuple[str, ...], body: Expr, extents: dict[str, int]
+    ) -> Stage:
+        main = next(iter(_outermost(body)), None)
+        if main and any(extents[n] == 0 for n in main.bound):
+            nothing = Const(identity(main.name, main.type), main.type)
+            return self._stage(name, out, axes, _replace(body, main, nothing), extents)
+        bound = main.bound if main else ()
+        names = {n: self._name(n, extents[n]) for n in dict.fromkeys(axes + bound)}
+        own = {names[n]: extents[n] for n in axes + bound}
+        out = rename(out, names)
+        axes = tuple(names[n] for n in axes)
+        if main is None:
+            return Stage(name, out, axes, (), "", rename(body, names), None, own)
+        post = None if body == main else rename(_replace(body, main, Accumulator(main.type)), names)
+        bound = tuple(names[n] for n in bound)
+        inner = rename(main.body, names)
+        return Stage(name, out, axes, bound, main.name, inner, post, own, main.modulo)
+
+    def _name(self, axis: str, extent: int) -> str:
+        """The axis' own name, or another one where statements use it at several lengths."""
+        name, at = axis, 1
+        while self._extents.setdefault(name, extent) != extent:
+            at += 1
+            name = f"{axis}{at}"
+        return name
+
+
+def _outermost(expr: Expr) -> list[Reduce]:
+    """Reductions that lie in no other one, each once."""
+    if isinstance(expr, Reduce):
+        return [expr]
+    return list(dict.fromkeys(r for part in children(expr) for r in _outermost(part)))
+
+
+def _all_bound(expr: Expr) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(n for e in walk(expr) if isinstance(e, Reduce) for n in e.bound))
+
+
+def _replace(expr: Expr, old: Expr, new: Expr) -> Expr:
+    if expr == old:
+        return new
+    return rebuild(expr, [_replace(part, old, new) for part in children(expr)])
+
+
+def with_tensors(expr: Expr, tensors: Mapping[Tensor, Tensor]) -> Expr:
+    """The expression with tensors exchanged for others of the same shape."""
+    if isinstance(expr, Access):
+        return replace(expr, tensor=tensors.get(expr.tensor, expr.tensor))
+    return rebuild(expr, [with_tensors(part, tensors) for part in children(expr)])
