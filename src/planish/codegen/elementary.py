@@ -1,0 +1,2 @@
+def exp(b,x,type): raise NotImplementedError
+log=tanh=erf=exp

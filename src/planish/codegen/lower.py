@@ -1,0 +1,314 @@
+"""A nest to vector instructions.
+
+Loops become loops that move pointers. Where only reduction loops and unrolled or vector loops
+are left, a kernel begins: its results stay in registers until the reductions are done. A loop
+whose range is not a multiple of its step is followed by its last, shorter iteration, written out
+for that length; kernels for the same lengths are shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from planish.base.errors import UsageError
+from planish.codegen import vir
+from planish.codegen.kernel import Ranges, Shape, build_kernel
+from planish.codegen.layout import Place, move, place_temporary, row_major
+from planish.tensor.expr import Access
+from planish.tensor.loops import Do, For, Nest, Node, leaves
+from planish.tensor.program import Stage
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What lowering must know of a target.
+
+    vector   bytes of its widest vector register
+    """
+
+    name: str
+    vector: int
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A function and how often it is called, side by side.
+
+    starts  for each call, bytes to add to each argument; the last argument is the workspace
+    """
+
+    function: vir.Function
+    starts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Phases that run one after the other, and the workspace they need (bytes)."""
+
+    phases: tuple[Phase, ...]
+    workspace: int
+
+
+def lower_nest(
+    nest: Nest, machine: Machine, strides: Mapping[str, tuple[int, ...]] | None = None
+) -> Lowered:
+    """The nest as functions over pointers to all inputs, all outputs and the workspace.
+
+    strides  bytes by tensor name, where an argument is not contiguous
+    Raises UsageError where the nest cannot be lowered; the caller takes another schedule.
+    """
+    lowering = _Lowering(nest, machine, strides or {})
+    phases = []
+    serial: list[Node] = []
+    for node in nest.body:
+        if isinstance(node, For) and node.kind == "parallel":
+            if serial:
+                phases.append(lowering.serial(serial))
+                serial = []
+            phases.extend(lowering.parallel(node))
+        else:
+            serial.append(node)
+    if serial or not phases:
+        phases.append(lowering.serial(serial))
+    return Lowered(tuple(phases), lowering.workspace)
+
+
+class _Lowering:
+    def __init__(
+        self, nest: Nest, machine: Machine, strides: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        self.nest = nest
+        self.machine = machine
+        program = nest.program
+        self.stages = {stage.name: stage for stage in program.stages}
+        self.paths = dict(leaves(nest.body))
+        self.starts = {name: _kernel_start(self.stages[name], p) for name, p in self.paths.items()}
+        self.arguments = [t.name for t in (*program.inputs, *program.outputs)]
+        self.places: dict[str, Place] = {}
+        for tensor in (*program.inputs, *program.outputs):
+            given = strides.get(tensor.name)
+            self.places[tensor.name] = Place(given or row_major(tensor.shape, tensor.type.size))
+        self.offsets: dict[str, int] = {}
+        self.workspace = 0
+        self.private = 0
+        self._place_temporaries()
+        self.function: vir.Function
+        self.groups: dict[str, list[tuple[Access, int]]]
+        self.kernels: dict[object, vir.Kernel]
+
+    def _place_temporaries(self) -> None:
+        """Temporaries of one parallel loop's iteration come last, one copy a call."""
+        program = self.nest.program
+        for tensor in program.temporaries:
+            self.places[tensor.name] = place = place_temporary(self.nest, tensor)
+            self.offsets[tensor.name] = self.workspace
+            self.workspace += -(-place.size // 64) * 64
+        first = next(
+            (n for n in self.nest.body if isinstance(n, For) and n.kind == "parallel"), None
+        )
+        if first is not None:
+            calls = -(-program.extents[first.axis] // first.step)
+            self.private = self.workspace
+            self.workspace *= calls if self._all_local(first) else 1
+            self.private = self.private if self._all_local(first) else 0
+
+    def _all_local(self, loop: For) -> bool:
+        """Whether all temporaries are made and used inside one iteration of the loop."""
+        inside = {name for name, _ in leaves(loop.body)}
+        return inside == set(self.stages)
+
+    def serial(self, nodes: Sequence[Node]) -> Phase:
+        self._begin("all")
+        ranges = dict(self.nest.program.extents)
+        flags = dict.fromkeys(ranges, (True, True))
+        self.function.body = self._nodes(nodes, ranges, flags, None)
+        return Phase(self.function, ((0,) * (len(self.arguments) + 1),))
+
+    def parallel(self, loop: For) -> list[Phase]:
+        """One function for the full iterations, one for what is left at the end."""
+        extent = self.nest.program.extents[loop.axis]
+        full, rest = divmod(extent, loop.step)
+        phases = []
+        for length, calls, base in ((loop.step, full, 0), (rest, int(bool(rest)), full)):
+            if not calls or not length:
+                continue
+            self._begin(f"{loop.axis}{length}")
+            ranges = {**self.nest.program.extents, loop.axis: length}
+            flags = dict.fromkeys(ranges, (True, True))
+            self.function.body = self._nodes(loop.body, ranges, flags, None)
+            rows = tuple(self._call_offsets(loop, base + at) for at in range(calls))
+            phases.append(Phase(self.function, rows))
+        return phases
+
+    def _call_offsets(self, loop: For, at: int) -> tuple[int, ...]:
+        """Bytes that an iteration of the parallel loop adds to each argument."""
+        inside = [self.stages[name] for name, _ in leaves(loop.body)]
+        rows = []
+        for name in self.arguments:
+            moves = {
+                move(access, self.places[name], loop.axis, at * loop.step)
+                for stage in inside
+                for access in (stage.out, *stage.reads)
+                if access.tensor.name == name
+            }
+            if len(moves) > 1:
+                raise UsageError(
+                    f"{name} moves by different strides along the parallel loop {loop.name}"
+                )
+            rows.append(moves.pop() if moves else 0)
+        return (*rows, at * self.private)
+
+    def _begin(self, name: str) -> None:
+        self.function = vir.Function(name, len(self.arguments) + 1)
+        self.groups = {}
+        self.kernels = {}
+
+    def _pointers(self, stage: Stage) -> list[tuple[Access, int]]:
+        """The stage's pointers; accesses that move alike share one and differ in displacement."""
+        if stage.name in self.groups:
+            return self.groups[stage.name]
+        found: list[tuple[Access, int]] = []
+        for access in dict.fromkeys((stage.out, *stage.reads)):
+            name = access.tensor.name
+            argument = self.arguments.index(name) if name in self.arguments else len(self.arguments)
+            if not any(_move_alike(access, other) for other, _ in found):
+                self.function.pointers.append(vir.Pointer(argument, self.offsets.get(name, 0)))
+                found.append((access, len(self.function.pointers) - 1))
+        self.groups[stage.name] = found
+        return found
+
+    def _nodes(
+        self,
+        nodes: Sequence[Node],
+        ranges: Ranges,
+        flags: dict[str, tuple[bool, bool]],
+        owner: str | None,
+    ) -> list[vir.Item]:
+        items: list[vir.Item] = []
+        for node in nodes:
+            names = [name for name, _ in leaves([node])]
+            if len(names) == 1 and owner is None:
+                pointers = tuple(p for _, p in self._pointers(self.stages[names[0]]))
+                inside = self._nodes([node], ranges, flags, names[0])
+                items.append(vir.Stage(names[0], pointers, inside))
+            elif owner is not None and self._is_kernel(node, owner):
+                items.append(self._kernel(node, owner, ranges, flags))
+            else:
+                assert isinstance(node, For)
+                items.extend(self._loop(node, ranges, flags, owner))
+        return items
+
+    def _is_kernel(self, node: Node, owner: str) -> bool:
+        path = self.paths[owner]
+        at = self.starts[owner]
+        return isinstance(node, Do) if at == len(path) else node is path[at]
+
+    def _loop(
+        self, loop: For, ranges: Ranges, flags: dict[str, tuple[bool, bool]], owner: str | None
+    ) -> list[vir.Item]:
+        length = ranges[loop.axis]
+        full, rest = divmod(length, loop.step)
+        begin, end = flags[loop.axis]
+        inside = [self.stages[name] for name, _ in leaves([loop])]
+        peeled = any(loop.axis in stage.bound for stage in inside)
+        parts = _segments(full, rest, loop.step, (begin, end) if peeled else None)
+        moves = self._moves(loop, inside)
+        segments = []
+        for trips, size, flag in parts:
+            inner = {**flags, loop.axis: flag or (begin, end)}
+            body = self._nodes(loop.body, {**ranges, loop.axis: size}, inner, owner)
+            segments.append(vir.Segment(trips, body))
+        if len(segments) == 1 and segments[0].trips == 1:
+            return segments[0].body
+        return [vir.Loop(moves, segments)] if segments else []
+
+    def _moves(self, loop: For, inside: Sequence[Stage]) -> tuple[tuple[int, int], ...]:
+        found = []
+        for stage in inside:
+            for access, pointer in self._pointers(stage):
+                place = self.places[access.tensor.name]
+                if self._is_local(access, place, loop, stage):
+                    continue
+                step = move(access, place, loop.axis, loop.step)
+                if step:
+                    found.append((pointer, step))
+        return tuple(found)
+
+    def _is_local(self, access: Access, place: Place, loop: For, stage: Stage) -> bool:
+        """Whether the loop lies around all that happens to a temporary kept for one iteration."""
+        if not any(access.indices[d].is_axis(loop.axis) for d in place.local):
+            return False
+        users = [
+            s.name
+            for s in self.stages.values()
+            if any(a.tensor == access.tensor for a in (s.out, *s.reads))
+        ]
+        return all(any(node is loop for node in self.paths[name]) for name in users)
+
+    def _kernel(
+        self, node: Node, owner: str, ranges: Ranges, flags: dict[str, tuple[bool, bool]]
+    ) -> vir.Kernel:
+        stage = self.stages[owner]
+        path = self.paths[owner]
+        inner = path[self.starts[owner] :]
+        lengths = {axis: ranges[axis] for axis in stage.all_axes}
+        first = all(flags[axis][0] for axis in stage.bound)
+        last = all(flags[axis][1] for axis in stage.bound)
+        if stage.post is None and not stage.reduce:
+            first = last = True
+        key = (owner, tuple(lengths.values()), first, last)
+        if key not in self.kernels:
+            shape = Shape(
+                stage,
+                inner,
+                lengths,
+                first,
+                last,
+                self.machine.vector,
+                (stage.name, stage.out.tensor.name) in self.nest.prefetch,
+            )
+            self.kernels[key] = build_kernel(shape, self._pointers(stage), self.places)
+        return self.kernels[key]
+
+
+def _segments(
+    full: int, rest: int, step: int, flags: tuple[bool, bool] | None
+) -> list[tuple[int, int, tuple[bool, bool] | None]]:
+    """A loop's iterations as (trips, length, (first, last)), alike ones together.
+
+    The first and the last iteration stand apart where a reduction begins or ends in them.
+    """
+    ordered = [(full, step), (1, rest)] if rest else [(full, step)]
+    if flags is None:
+        return [(trips, size, None) for trips, size in ordered if trips]
+    singles: list[tuple[int, int]] = []
+    for trips, size in ordered:
+        cuts = [1, trips - 2, 1] if trips > 2 else [1] * trips
+        singles += [(cut, size) for cut in cuts]
+    found: list[tuple[int, int, tuple[bool, bool] | None]] = []
+    for at, (trips, size) in enumerate(singles):
+        flag = (flags[0] and at == 0, flags[1] and at == len(singles) - 1)
+        if found and found[-1][1:] == (size, flag):
+            found[-1] = (found[-1][0] + trips, size, flag)
+        else:
+            found.append((trips, size, flag))
+    return found
+
+
+def _move_alike(a: Access, b: Access) -> bool:
+    return a.tensor == b.tensor and all(
+        x.terms == y.terms for x, y in zip(a.indices, b.indices, strict=True)
+    )
+
+
+def _kernel_start(stage: Stage, path: Sequence[For]) -> int:
+    """The first loop from which on there are only reductions and unrolled or vector loops."""
+    at = len(path)
+    while at:
+        loop = path[at - 1]
+        inside = loop.axis in stage.bound or loop.kind in ("unroll", "vector")
+        if not inside or loop.kind == "parallel":
+            break
+        at -= 1
+    return at

@@ -1,0 +1,128 @@
+"""The vector instructions that both code generators read.
+
+A Function is a tree: loops that move pointers, and kernels of straight-line instructions (with
+reduction loops) over vector registers without number. A register may be written again, as an
+accumulator is. Pointers are fixed to (tensor, byte offset) and moved by loops only; after its
+last iteration a loop has moved them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+
+class Ins:
+    """One instruction.
+
+    op    load, bcast, gather, store, const, prefetch, hreduce, lanes, cmpsel, cvt, bitcast,
+          mov and the arithmetic: add sub mul div mod min max and or xor shl sra srl fma fnma
+          neg abs sqrt round floor
+    type  of the result (of the operands for cmpsel's comparison, see `imm`): f32 f64 i32 i64
+    dst   register written, -1 for none
+    src   registers read
+    ptr   pointer number and `disp` in bytes, for memory
+    n     lanes that count (loads, stores, lanes); all where it equals the kernel's lanes
+    imm   whatever else the operation needs: storage type, predicate, constant, stride
+    """
+
+    __slots__ = ("disp", "dst", "imm", "n", "op", "ptr", "src", "type")
+
+    def __init__(
+        self,
+        op: str,
+        type: str,
+        dst: int = -1,
+        src: tuple[int, ...] = (),
+        ptr: int = -1,
+        disp: int = 0,
+        n: int = 0,
+        imm: object = None,
+    ) -> None:
+        self.op = op
+        self.type = type
+        self.dst = dst
+        self.src = src
+        self.ptr = ptr
+        self.disp = disp
+        self.n = n
+        self.imm = imm
+
+    def __repr__(self) -> str:
+        where = f" p{self.ptr}{self.disp:+d}" if self.ptr >= 0 else ""
+        names = ", ".join(f"v{s}" for s in self.src)
+        imm = "" if self.imm is None else f" {self.imm}"
+        return f"v{self.dst} = {self.op}.{self.type}{where} {names} n={self.n}{imm}"
+
+
+@dataclass(eq=False)
+class Segment:
+    """A part of a loop: so many trips of one body."""
+
+    trips: int
+    body: list[Item]
+
+
+@dataclass(eq=False)
+class Loop:
+    """Segments one behind the other; after each trip pointers move by bytes, at the end back."""
+
+    moves: tuple[tuple[int, int], ...]
+    segments: list[Segment]
+
+    @property
+    def trips(self) -> int:
+        """Of all segments."""
+        return sum(segment.trips for segment in self.segments)
+
+
+@dataclass(eq=False)
+class Kernel:
+    """Instructions over `lanes` lanes; `body` mixes instructions and loops of instructions."""
+
+    name: str
+    lanes: int
+    body: list[Item]
+    registers: int
+
+
+@dataclass(eq=False)
+class Stage:
+    """The part of a function that runs one stage: its pointers are live inside, and only there."""
+
+    name: str
+    pointers: tuple[int, ...]
+    body: list[Item]
+
+
+Item = Ins | Loop | Kernel | Stage
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """Where a pointer begins: at a byte of the array that argument `argument` points to."""
+
+    argument: int
+    offset: int
+
+
+@dataclass(eq=False)
+class Function:
+    """Machine code to be: `void f(void **arguments)`."""
+
+    name: str
+    arguments: int
+    pointers: list[Pointer] = field(default_factory=list)
+    body: list[Item] = field(default_factory=list)
+
+
+def instructions(items: Sequence[Item]) -> Iterator[Ins]:
+    """All instructions below, in order; a kernel that stands in two places comes twice."""
+    for item in items:
+        if isinstance(item, Ins):
+            yield item
+        elif isinstance(item, Loop):
+            for segment in item.segments:
+                yield from instructions(segment.body)
+        else:
+            yield from instructions(item.body)

@@ -1,0 +1,354 @@
+"""The x86-64 encoder: VEX (AVX2, FMA) and EVEX (AVX-512) vector instructions, some general ones.
+
+Instructions are rows of a table: map, prefix, W and opcode as Intel's manual (volume 2) gives
+them, and for EVEX what an 8-bit displacement is multiplied by. Every function returns bytes;
+those of vector instructions are kept, since kernels repeat them.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+_PREFIX = {"": 0, "66": 1, "F3": 2, "F2": 3}
+_MAP = {"0F": 1, "0F38": 2, "0F3A": 3}
+_WIDTH = {16: 0, 32: 1, 64: 2}
+
+RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI = range(8)
+RIP = -1
+
+
+class Mem(NamedTuple):
+    """A memory operand: base register (RIP: displacement from the instruction's end), index.
+
+    broadcast  EVEX only: one element for all lanes
+    """
+
+    base: int
+    disp: int = 0
+    index: int = -1
+    scale: int = 1
+    broadcast: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """An instruction's encoding.
+
+    vex, evex  opcode (0 where there is none); w_vex, w_evex the W bits
+    tuple      what disp8 counts in: full (vector, or the element when broadcast), mem (vector),
+               half, quarter, eighth of it, or the bytes of one element
+    digit      opcode extension in ModRM.reg, -1 for none
+    """
+
+    map: str
+    prefix: str
+    vex: int
+    evex: int
+    w_vex: int = 0
+    w_evex: int = 0
+    tuple: str = "full"
+    element: int = 4
+    digit: int = -1
+
+
+def _float_rows() -> dict[str, Row]:
+    rows = {}
+    for name, opcode in (
+        ("add", 0x58), ("mul", 0x59), ("sub", 0x5C), ("min", 0x5D), ("div", 0x5E), ("max", 0x5F),
+        ("sqrt", 0x51),
+    ):  # fmt: skip
+        rows[f"v{name}ps"] = Row("0F", "", opcode, opcode)
+        rows[f"v{name}pd"] = Row("0F", "66", opcode, opcode, 0, 1, "full", 8)
+    for name, base in (("fmadd", 0x98), ("fnmadd", 0x9C)):
+        for form, step in (("132", 0x00), ("213", 0x10), ("231", 0x20)):
+            opcode = base + step
+            rows[f"v{name}{form}ps"] = Row("0F38", "66", opcode, opcode)
+            rows[f"v{name}{form}pd"] = Row("0F38", "66", opcode, opcode, 1, 1, "full", 8)
+    return rows
+
+
+ROWS: dict[str, Row] = {
+    **_float_rows(),
+    "vpand": Row("0F", "66", 0xDB, 0xDB),
+    "vpor": Row("0F", "66", 0xEB, 0xEB),
+    "vpxor": Row("0F", "66", 0xEF, 0xEF),
+    "vpaddd": Row("0F", "66", 0xFE, 0xFE),
+    "vpsubd": Row("0F", "66", 0xFA, 0xFA),
+    "vpaddq": Row("0F", "66", 0xD4, 0xD4, 0, 1, "full", 8),
+    "vpsubq": Row("0F", "66", 0xFB, 0xFB, 0, 1, "full", 8),
+    "vpmulld": Row("0F38", "66", 0x40, 0x40),
+    "vpminsd": Row("0F38", "66", 0x39, 0x39),
+    "vpmaxsd": Row("0F38", "66", 0x3D, 0x3D),
+    "vpabsd": Row("0F38", "66", 0x1E, 0x1E),
+    "vpslld": Row("0F", "66", 0x72, 0x72, digit=6),
+    "vpsrld": Row("0F", "66", 0x72, 0x72, digit=2),
+    "vpsrad": Row("0F", "66", 0x72, 0x72, digit=4),
+    "vpsllq": Row("0F", "66", 0x73, 0x73, 0, 1, "full", 8, 6),
+    "vpsrlq": Row("0F", "66", 0x73, 0x73, 0, 1, "full", 8, 2),
+    "vroundps": Row("0F3A", "66", 0x08, 0x08),
+    "vroundpd": Row("0F3A", "66", 0x09, 0x09, 0, 1, "full", 8),
+    "vcmpps": Row("0F", "", 0xC2, 0xC2),
+    "vcmppd": Row("0F", "66", 0xC2, 0xC2, 0, 1, "full", 8),
+    "vpcmpeqd": Row("0F", "66", 0x76, 0),
+    "vpcmpgtd": Row("0F", "66", 0x66, 0),
+    "vpcmpd": Row("0F3A", "66", 0, 0x1F),
+    "vblendvps": Row("0F3A", "66", 0x4A, 0),
+    "vblendvpd": Row("0F3A", "66", 0x4B, 0),
+    "vblendmps": Row("0F38", "66", 0, 0x65),
+    "vblendmpd": Row("0F38", "66", 0, 0x65, 0, 1, "full", 8),
+    "vblendps": Row("0F3A", "66", 0x0C, 0),
+    "vblendpd": Row("0F3A", "66", 0x0D, 0),
+    "vmovups": Row("0F", "", 0x10, 0x10, tuple="mem"),
+    "vmovupd": Row("0F", "66", 0x10, 0x10, 0, 1, "mem", 8),
+    "vmovups_store": Row("0F", "", 0x11, 0x11, tuple="mem"),
+    "vmovupd_store": Row("0F", "66", 0x11, 0x11, 0, 1, "mem", 8),
+    "vmovaps": Row("0F", "", 0x28, 0x28, tuple="mem"),
+    "vmovss": Row("0F", "F3", 0x10, 0x10, tuple="element", element=4),
+    "vmovss_store": Row("0F", "F3", 0x11, 0x11, tuple="element", element=4),
+    "vmovsd": Row("0F", "F2", 0x10, 0x10, 0, 1, "element", 8),
+    "vmovsd_store": Row("0F", "F2", 0x11, 0x11, 0, 1, "element", 8),
+    "vmaskmovps": Row("0F38", "66", 0x2C, 0),
+    "vmaskmovpd": Row("0F38", "66", 0x2D, 0),
+    "vmaskmovps_store": Row("0F38", "66", 0x2E, 0),
+    "vmaskmovpd_store": Row("0F38", "66", 0x2F, 0),
+    "vbroadcastss": Row("0F38", "66", 0x18, 0x18, tuple="element", element=4),
+    "vbroadcastsd": Row("0F38", "66", 0x19, 0x19, 0, 1, "element", 8),
+    "vmovddup": Row("0F", "F2", 0x12, 0x12, 0, 1, "element", 8),
+    "vpmovsxbd": Row("0F38", "66", 0x21, 0x21, tuple="quarter"),
+    "vpmovzxbd": Row("0F38", "66", 0x31, 0x31, tuple="quarter"),
+    "vpmovsxwd": Row("0F38", "66", 0x23, 0x23, tuple="half"),
+    "vpmovzxwd": Row("0F38", "66", 0x33, 0x33, tuple="half"),
+    "vpmovdb_store": Row("0F38", "F3", 0, 0x31, tuple="quarter"),
+    "vpmovdw_store": Row("0F38", "F3", 0, 0x33, tuple="half"),
+    "vcvtph2ps": Row("0F38", "66", 0x13, 0x13, tuple="half"),
+    "vcvtps2ph_store": Row("0F3A", "66", 0x1D, 0x1D, tuple="half"),
+    "vcvtdq2ps": Row("0F", "", 0x5B, 0x5B),
+    "vcvttps2dq": Row("0F", "F3", 0x5B, 0x5B),
+    "vcvtps2pd": Row("0F", "", 0x5A, 0x5A, tuple="half"),
+    "vcvtpd2ps": Row("0F", "66", 0x5A, 0x5A, 0, 1, "full", 8),
+    "vcvtdq2pd": Row("0F", "F3", 0xE6, 0xE6, tuple="half"),
+    "vcvttpd2dq": Row("0F", "66", 0xE6, 0xE6, 0, 1, "full", 8),
+    "vextractf128": Row("0F3A", "66", 0x19, 0),
+    "vextractf64x4": Row("0F3A", "66", 0, 0x1B, 0, 1, "half", 8),
+    "vextractf32x4": Row("0F3A", "66", 0, 0x19, 0, 0, "element", 16),
+    "vpshufd": Row("0F", "66", 0x70, 0x70),
+    "vmovd": Row("0F", "66", 0x6E, 0x6E, tuple="element", element=4),
+    "vmovd_store": Row("0F", "66", 0x7E, 0x7E, tuple="element", element=4),
+    "vpbroadcastd": Row("0F38", "66", 0x58, 0x58, tuple="element", element=4),
+    "vgatherdps": Row("0F38", "66", 0x92, 0x92, tuple="element", element=4),
+    "kmovw": Row("0F", "", 0x92, 0),
+}
+
+
+def _modrm(reg: int, rm: int) -> int:
+    return 0xC0 | (reg & 7) << 3 | (rm & 7)
+
+
+def _memory(reg: int, mem: Mem, scale: int) -> bytes:
+    """ModRM, SIB and displacement; `scale` is what an EVEX disp8 is multiplied by."""
+    field = (reg & 7) << 3
+    if mem.base == RIP:
+        return bytes([field | 5]) + struct.pack("<i", mem.disp)
+    low = mem.base & 7
+    if mem.disp == 0 and low != RBP:
+        mode, tail = 0x00, b""
+    elif mem.disp % scale == 0 and -128 <= mem.disp // scale <= 127:
+        mode, tail = 0x40, struct.pack("<b", mem.disp // scale)
+    else:
+        mode, tail = 0x80, struct.pack("<i", mem.disp)
+    if mem.index < 0 and low != RSP:
+        return bytes([mode | field | low]) + tail
+    log = {1: 0, 2: 1, 4: 2, 8: 3}[mem.scale]
+    index = mem.index & 7 if mem.index >= 0 else RSP
+    return bytes([mode | field | 4, log << 6 | index << 3 | low]) + tail
+
+
+def _disp_scale(row: Row, width: int, mem: Mem) -> int:
+    if mem.broadcast:
+        return row.element
+    return {
+        "full": width, "mem": width, "half": width // 2, "quarter": width // 4,
+        "eighth": width // 8, "element": row.element,
+    }[row.tuple]  # fmt: skip
+
+
+@lru_cache(maxsize=1 << 16)
+def vector(
+    name: str,
+    width: int,
+    reg: int,
+    other: int,
+    rm: int | Mem,
+    imm: int = -1,
+    mask: int = 0,
+    zero: bool = False,
+    evex: bool = False,
+) -> bytes:
+    """A vector instruction: `reg` (ModRM.reg), `other` (vvvv, -1 for none), `rm`, immediate.
+
+    mask, zero  EVEX: opmask k1..k7, and whether masked lanes become zero
+    evex        ask for EVEX though VEX would do
+    """
+    row = ROWS[name]
+    high = max(reg, other, rm.index if isinstance(rm, Mem) else rm)
+    broadcast = isinstance(rm, Mem) and rm.broadcast
+    tail = b"" if imm < 0 else bytes([imm])
+    if evex or not row.vex or high > 15 or width == 64 or mask or broadcast:
+        return _evex(row, width, reg, other, rm, mask, zero) + tail
+    return _vex(row, width, reg, other, rm) + tail
+
+
+def _vex(row: Row, width: int, reg: int, other: int, rm: int | Mem) -> bytes:
+    assert row.vex
+    if row.digit >= 0:
+        reg, other = row.digit, reg
+    r = (reg >> 3 & 1) ^ 1
+    x, b = 1, 1
+    if isinstance(rm, Mem):
+        b = ((rm.base if rm.base != RIP else 0) >> 3 & 1) ^ 1
+        x = ((rm.index if rm.index >= 0 else 0) >> 3 & 1) ^ 1
+        operand = _memory(reg, rm, 1)
+    else:
+        b = (rm >> 3 & 1) ^ 1
+        operand = bytes([_modrm(reg, rm)])
+    v = (~(other if other >= 0 else 0)) & 15
+    last = v << 3 | (1 if width == 32 else 0) << 2 | _PREFIX[row.prefix]
+    if x and b and not row.w_vex and row.map == "0F":
+        return bytes([0xC5, r << 7 | last, row.vex]) + operand
+    head = bytes([0xC4, r << 7 | x << 6 | b << 5 | _MAP[row.map], row.w_vex << 7 | last, row.vex])
+    return head + operand
+
+
+def _evex(
+    row: Row, width: int, reg: int, other: int, rm: int | Mem, mask: int, zero: bool
+) -> bytes:
+    assert row.evex
+    if row.digit >= 0:
+        reg, other = row.digit, reg
+    vvvv = other if other >= 0 else 0
+    r, r2 = (reg >> 3 & 1) ^ 1, (reg >> 4 & 1) ^ 1
+    v2 = (vvvv >> 4 & 1) ^ 1
+    broadcast = 0
+    if isinstance(rm, Mem):
+        b = ((rm.base if rm.base != RIP else 0) >> 3 & 1) ^ 1
+        index = rm.index if rm.index >= 0 else 0
+        x = (index >> 3 & 1) ^ 1
+        if rm.index >= 16:
+            v2 = 0
+        operand = _memory(reg, rm, _disp_scale(row, width, rm))
+        broadcast = int(rm.broadcast)
+    else:
+        b, x = (rm >> 3 & 1) ^ 1, (rm >> 4 & 1) ^ 1
+        operand = bytes([_modrm(reg, rm)])
+    p0 = r << 7 | x << 6 | b << 5 | r2 << 4 | _MAP[row.map]
+    p1 = row.w_evex << 7 | (~vvvv & 15) << 3 | 4 | _PREFIX[row.prefix]
+    p2 = int(zero) << 7 | _WIDTH[width] << 5 | broadcast << 4 | v2 << 3 | mask
+    return bytes([0x62, p0, p1, p2, row.evex]) + operand
+
+
+# General instructions.
+
+
+def _rex(w: int, reg: int, mem: Mem | int) -> bytes:
+    base = mem if isinstance(mem, int) else max(mem.base, 0)
+    index = 0 if isinstance(mem, int) or mem.index < 0 else mem.index
+    value = 0x40 | w << 3 | (reg >> 3 & 1) << 2 | (index >> 3 & 1) << 1 | (base >> 3 & 1)
+    return bytes([value]) if value != 0x40 else b""
+
+
+def load64(reg: int, mem: Mem) -> bytes:
+    """mov r64, [mem]"""
+    return _rex(1, reg, mem) + b"\x8b" + _memory(reg, mem, 1)
+
+
+def store64(mem: Mem, reg: int) -> bytes:
+    """mov [mem], r64"""
+    return _rex(1, reg, mem) + b"\x89" + _memory(reg, mem, 1)
+
+
+def store64_imm(mem: Mem, value: int) -> bytes:
+    """mov qword [mem], imm32"""
+    return _rex(1, 0, mem) + b"\xc7" + _memory(0, mem, 1) + struct.pack("<i", value)
+
+
+def move_imm(reg: int, value: int) -> bytes:
+    """mov r32, imm32 (the upper half becomes zero)"""
+    return _rex(0, 0, reg) + bytes([0xB8 | reg & 7]) + struct.pack("<I", value & 0xFFFFFFFF)
+
+
+def lea(reg: int, mem: Mem) -> bytes:
+    """lea r64, [mem]"""
+    return _rex(1, reg, mem) + b"\x8d" + _memory(reg, mem, 1)
+
+
+def add_imm(reg: int, value: int) -> bytes:
+    """add r64, imm"""
+    rex = _rex(1, 0, reg)
+    if -128 <= value <= 127:
+        return rex + bytes([0x83, _modrm(0, reg)]) + struct.pack("<b", value)
+    return rex + bytes([0x81, _modrm(0, reg)]) + struct.pack("<i", value)
+
+
+def add_mem_imm(mem: Mem, value: int) -> bytes:
+    """add qword [mem], imm"""
+    rex = _rex(1, 0, mem)
+    if -128 <= value <= 127:
+        return rex + b"\x83" + _memory(0, mem, 1) + struct.pack("<b", value)
+    return rex + b"\x81" + _memory(0, mem, 1) + struct.pack("<i", value)
+
+
+def dec(reg: int) -> bytes:
+    """dec r32"""
+    return _rex(0, 0, reg) + bytes([0xFF, _modrm(1, reg)])
+
+
+def dec_mem(mem: Mem) -> bytes:
+    """dec qword [mem]"""
+    return _rex(1, 0, mem) + b"\xff" + _memory(1, mem, 1)
+
+
+def jnz(displacement: int) -> bytes:
+    """jnz, counted from the instruction's end as if it had its long form (6 bytes)."""
+    if -128 <= displacement + 4 <= 127:
+        return b"\x75" + struct.pack("<b", displacement + 4)
+    return b"\x0f\x85" + struct.pack("<i", displacement)
+
+
+def call(displacement: int) -> bytes:
+    """call rel32, counted from the instruction's end."""
+    return b"\xe8" + struct.pack("<i", displacement)
+
+
+def push(reg: int) -> bytes:
+    """push r64"""
+    return _rex(0, 0, reg) + bytes([0x50 | reg & 7])
+
+
+def pop(reg: int) -> bytes:
+    """pop r64"""
+    return _rex(0, 0, reg) + bytes([0x58 | reg & 7])
+
+
+def load_small(reg: int, mem: Mem, size: int, signed: bool) -> bytes:
+    """movsx or movzx r32, byte or word [mem]"""
+    opcode = {(1, True): 0xBE, (1, False): 0xB6, (2, True): 0xBF, (2, False): 0xB7}[size, signed]
+    return _rex(0, reg, mem) + bytes([0x0F, opcode]) + _memory(reg, mem, 1)
+
+
+def store_small(mem: Mem, reg: int, size: int) -> bytes:
+    """mov byte or word [mem], reg (a byte of rax, rcx, rdx, rbx or r8 up)"""
+    assert size == 2 or reg < 4 or reg > 7
+    prefix = b"\x66" if size == 2 else b""
+    return prefix + _rex(0, reg, mem) + (b"\x89" if size == 2 else b"\x88") + _memory(reg, mem, 1)
+
+
+def prefetch(mem: Mem) -> bytes:
+    """prefetcht0 [mem]"""
+    return _rex(0, 1, mem) + b"\x0f\x18" + _memory(1, mem, 1)
+
+
+RET = b"\xc3"
+VZEROUPPER = b"\xc5\xf8\x77"

@@ -1,0 +1,172 @@
+"""Vector registers for a kernel: one linear scan, no spills.
+
+A kernel's instructions are numbered in order; a value lives from its first definition to its
+last use, and through every loop that it enters from outside. What does not fit is refused, and
+a smaller tile is the answer: spilled accumulators would cost more than they bring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planish.base.errors import PlanishError
+from planish.codegen import vir
+
+# Last operands that may lie in memory, by operation; those that may swap their operands.
+_FOLDABLE = {"add", "sub", "mul", "div", "min", "max", "and", "or", "xor", "fma", "fnma", "sqrt"}
+_COMMUTATIVE = {"add", "mul", "and", "or", "xor"}
+
+
+class DoesNotFit(PlanishError):
+    """The x86 path cannot take this kernel; the LLVM path can."""
+
+
+@dataclass
+class Plan:
+    """What the linear scan and the emitter must know of a kernel.
+
+    last    by register, the number of the instruction that uses it last
+    folded  registers that never are in a register: their only use reads memory
+    """
+
+    last: list[int]
+    folded: dict[int, vir.Ins]
+
+
+def plan_kernel(kernel: vir.Kernel) -> Plan:
+    """Live ranges, and which loads become memory operands."""
+    count = kernel.registers
+    first, last = [-1] * count, [-1] * count
+    uses = [0] * count
+    number = 0
+    spans: list[tuple[int, int]] = []
+    sources: list[list[int]] = []
+
+    def visit(items: Sequence[vir.Item]) -> None:
+        nonlocal number
+        for item in items:
+            if isinstance(item, vir.Ins):
+                for register in item.src:
+                    last[register] = number
+                    uses[register] += 1
+                if item.dst >= 0:
+                    if first[item.dst] < 0:
+                        first[item.dst] = number
+                    last[item.dst] = max(last[item.dst], number)
+                number += 1
+                continue
+            assert isinstance(item, vir.Loop)
+            for segment in item.segments:
+                begin = number
+                visit(segment.body)
+                spans.append((begin, number - 1))
+                sources.append(_registers(segment.body))
+
+    visit(kernel.body)
+    for (begin, end), registers in zip(spans, sources, strict=True):
+        for register in registers:
+            if first[register] < begin and last[register] >= begin:
+                last[register] = max(last[register], end)
+    return Plan(last, _fold(kernel, uses))
+
+
+def _registers(items: Sequence[vir.Item]) -> list[int]:
+    found: set[int] = set()
+    for ins in vir.instructions(items):
+        found.update(ins.src)
+        if ins.dst >= 0:
+            found.add(ins.dst)
+    return sorted(found)
+
+
+def _fold(kernel: vir.Kernel, uses: Sequence[int]) -> dict[int, vir.Ins]:
+    """Loads and constants whose one use can read memory itself, in the same straight line."""
+    folded: dict[int, vir.Ins] = {}
+
+    def visit(items: Sequence[vir.Item]) -> None:
+        pending: dict[int, vir.Ins] = {}
+        for item in items:
+            if isinstance(item, vir.Loop):
+                pending.clear()
+                for segment in item.segments:
+                    visit(segment.body)
+                continue
+            assert isinstance(item, vir.Ins)
+            if item.op in _FOLDABLE:
+                _fold_into(item, pending, folded)
+            if item.op == "store":
+                pending = {r: i for r, i in pending.items() if i.op == "const"}
+            if item.dst >= 0 and uses[item.dst] == 1 and _may_fold(item, kernel.lanes):
+                pending[item.dst] = item
+
+    visit(kernel.body)
+    return folded
+
+
+def _may_fold(ins: vir.Ins, lanes: int) -> bool:
+    if ins.op == "const":
+        return True
+    if lanes == 1:
+        return False
+    if ins.op == "load":
+        return ins.n == lanes and ins.imm == ins.type and lanes * _SIZE[ins.type] >= 16
+    return False
+
+
+_SIZE = {"f32": 4, "i32": 4, "f64": 8, "i64": 8}
+
+
+def _fold_into(ins: vir.Ins, pending: dict[int, vir.Ins], folded: dict[int, vir.Ins]) -> None:
+    source = ins.src
+    if len(set(source)) != len(source):
+        return
+    if ins.op in ("fma", "fnma"):
+        order = (1, 0, 2) if ins.dst == source[2] else (1, 0, 2)
+    elif ins.op in _COMMUTATIVE:
+        order = (len(source) - 1, 0)
+    else:
+        order = (len(source) - 1,)
+    for at in order:
+        register = source[at]
+        # An accumulator's first value is a constant with two uses, never folded.
+        if register in pending and register != ins.dst:
+            folded[register] = pending.pop(register)
+            if ins.op in _COMMUTATIVE and at == 0:
+                ins.src = (source[1], source[0])
+            elif ins.op in ("fma", "fnma") and at == 0:
+                ins.src = (source[1], source[0], source[2])
+            return
+
+
+class Registers:
+    """Hands out register numbers; knows which are free."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self._free = list(range(count - 1, -1, -1))
+        self._name = name
+        self._count = count
+        self.of: dict[int, int] = {}
+
+    def take(self, value: int) -> int:
+        """A register for a value. Raises DoesNotFit when none is free."""
+        if value in self.of:
+            return self.of[value]
+        if not self._free:
+            raise DoesNotFit(
+                f"{self._name} needs more than {self._count} vector registers",
+                hint="take a smaller register tile",
+            )
+        self.of[value] = register = self._free.pop()
+        return register
+
+    def rename(self, old: int, new: int) -> int:
+        """The register of a value that ends here, for one that begins."""
+        register = self.of.pop(old)
+        self.of[new] = register
+        return register
+
+    def release(self, value: int) -> None:
+        """A value has been used for the last time."""
+        if value in self.of:
+            self._free.append(self.of.pop(value))
