@@ -5,16 +5,19 @@ The face: what a user imports. Everything heavy is imported where it is used.
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planish.base.errors import PlanishError
 from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
 
 if TYPE_CHECKING:
     from planish.base.progress import Progress
+    from planish.tune.tensors import Einsum as einsum
+    from planish.tune.tensors import compile_program as compile
     from planish.tune.result import Result
 
 __version__ = "0.1.0"
@@ -26,8 +29,39 @@ __all__ = [
     "Outcome",
     "PlanishError",
     "Verdict",
+    "compile",
+    "einsum",
     "optimize",
 ]
+
+# The tensor language: found here, imported (with NumPy) when first used.
+_TENSOR = {
+    **dict.fromkeys(("axes", "cast"), "planish.tensor.expr"),
+    **dict.fromkeys(
+        (
+            "absolute", "any_", "define", "equal", "erf", "exp", "gelu", "log", "max", "maximum",
+            "min", "minimum", "pad", "prod", "reduce", "relu", "rsqrt", "sigmoid", "sqrt", "sum",
+            "tanh", "tensor", "where",
+        ),
+        "planish.tensor.functions",
+    ),
+    "Schedule": "planish.tensor.schedule",
+    "compile": "planish.tune.tensors",
+    "einsum": "planish.tune.tensors",
+}  # fmt: skip
+_RENAMED = {"compile": "compile_program", "einsum": "Einsum"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _TENSOR:
+        raise AttributeError(f"module 'planish' has no attribute '{name}'")
+    found = getattr(importlib.import_module(_TENSOR[name]), _RENAMED.get(name, name))
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_TENSOR})
 
 
 def optimize(

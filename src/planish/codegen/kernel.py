@@ -472,7 +472,7 @@ class _Builder:
 
     def _prefetch(self, points: list[Offsets], chunks: list[_Chunk | None]) -> None:
         pointer = self.pointers[_moves_as(self.stage.out)]
-        lines = {}
+        lines: dict[tuple[Offsets, int], int] = {}
         for offsets in points:
             for chunk in chunks:
                 at = self._displacement(self.stage.out, offsets, chunk)

@@ -406,3 +406,14 @@ def rename(expr: ExprT, names: Mapping[str, str]) -> ExprT:
     if isinstance(expr, Reduce):
         names = {k: v for k, v in names.items() if k not in expr.bound}
     return as_type(ExprT, rebuild(expr, [rename(part, names) for part in children(expr)]))
+
+
+def substitute(expr: Expr, axis: str, index: Index) -> Expr:
+    """The expression with an affine index in the place of a free axis."""
+    if isinstance(expr, Access):
+        moved = []
+        for old in expr.indices:
+            rest = Index(tuple(t for t in old.terms if t[0] != axis), old.constant)
+            moved.append(rest + index * old.coefficient(axis))
+        return Access(expr.tensor, tuple(moved))
+    return rebuild(expr, [substitute(part, axis, index) for part in children(expr)])

@@ -28,7 +28,7 @@ class Mem(NamedTuple):
 
     base: int
     disp: int = 0
-    index: int = -1
+    indexed: int = -1
     scale: int = 1
     broadcast: bool = False
 
@@ -139,6 +139,7 @@ ROWS: dict[str, Row] = {
     "vmovd_store": Row("0F", "66", 0x7E, 0x7E, tuple="element", element=4),
     "vpbroadcastd": Row("0F38", "66", 0x58, 0x58, tuple="element", element=4),
     "vgatherdps": Row("0F38", "66", 0x92, 0x92, tuple="element", element=4),
+    "vgatherdpd": Row("0F38", "66", 0x92, 0x92, 1, 1, "element", 8),
     "kmovw": Row("0F", "", 0x92, 0),
 }
 
@@ -159,10 +160,10 @@ def _memory(reg: int, mem: Mem, scale: int) -> bytes:
         mode, tail = 0x40, struct.pack("<b", mem.disp // scale)
     else:
         mode, tail = 0x80, struct.pack("<i", mem.disp)
-    if mem.index < 0 and low != RSP:
+    if mem.indexed < 0 and low != RSP:
         return bytes([mode | field | low]) + tail
     log = {1: 0, 2: 1, 4: 2, 8: 3}[mem.scale]
-    index = mem.index & 7 if mem.index >= 0 else RSP
+    index = mem.indexed & 7 if mem.indexed >= 0 else RSP
     return bytes([mode | field | 4, log << 6 | index << 3 | low]) + tail
 
 
@@ -193,7 +194,7 @@ def vector(
     evex        ask for EVEX though VEX would do
     """
     row = ROWS[name]
-    high = max(reg, other, rm.index if isinstance(rm, Mem) else rm)
+    high = max(reg, other, rm.indexed if isinstance(rm, Mem) else rm)
     broadcast = isinstance(rm, Mem) and rm.broadcast
     tail = b"" if imm < 0 else bytes([imm])
     if evex or not row.vex or high > 15 or width == 64 or mask or broadcast:
@@ -209,7 +210,7 @@ def _vex(row: Row, width: int, reg: int, other: int, rm: int | Mem) -> bytes:
     x, b = 1, 1
     if isinstance(rm, Mem):
         b = ((rm.base if rm.base != RIP else 0) >> 3 & 1) ^ 1
-        x = ((rm.index if rm.index >= 0 else 0) >> 3 & 1) ^ 1
+        x = ((rm.indexed if rm.indexed >= 0 else 0) >> 3 & 1) ^ 1
         operand = _memory(reg, rm, 1)
     else:
         b = (rm >> 3 & 1) ^ 1
@@ -234,9 +235,9 @@ def _evex(
     broadcast = 0
     if isinstance(rm, Mem):
         b = ((rm.base if rm.base != RIP else 0) >> 3 & 1) ^ 1
-        index = rm.index if rm.index >= 0 else 0
+        index = rm.indexed if rm.indexed >= 0 else 0
         x = (index >> 3 & 1) ^ 1
-        if rm.index >= 16:
+        if rm.indexed >= 16:
             v2 = 0
         operand = _memory(reg, rm, _disp_scale(row, width, rm))
         broadcast = int(rm.broadcast)
@@ -254,7 +255,7 @@ def _evex(
 
 def _rex(w: int, reg: int, mem: Mem | int) -> bytes:
     base = mem if isinstance(mem, int) else max(mem.base, 0)
-    index = 0 if isinstance(mem, int) or mem.index < 0 else mem.index
+    index = 0 if isinstance(mem, int) or mem.indexed < 0 else mem.indexed
     value = 0x40 | w << 3 | (reg >> 3 & 1) << 2 | (index >> 3 & 1) << 1 | (base >> 3 & 1)
     return bytes([value]) if value != 0x40 else b""
 

@@ -96,9 +96,7 @@ class KernelEmitter:
     def _masked(self, ins: vir.Ins) -> bool:
         if ins.op == "gather":
             return True
-        return ins.n != self.lanes or (
-            self.lanes > 1 and self.lanes * _SIZE[ins.type] < 16
-        )
+        return ins.n != self.lanes or (self.lanes > 1 and self.lanes * _SIZE[ins.type] < 16)
 
     # Operands.
 
@@ -133,8 +131,15 @@ class KernelEmitter:
         self.code.constant(encoded, self.pool.offset(data), 0 if imm < 0 else 1)
 
     def emit(
-        self, name: str, width: int, reg: int, other: int, rm: int | Mem, imm: int = -1,
-        mask: int = 0, zero: bool = False,
+        self,
+        name: str,
+        width: int,
+        reg: int,
+        other: int,
+        rm: int | Mem,
+        imm: int = -1,
+        mask: int = 0,
+        zero: bool = False,
     ) -> None:
         self.code.add(vector(name, width, reg, other, rm, imm, mask, zero))
 
@@ -352,9 +357,7 @@ class KernelEmitter:
         if compared == "i32":
             a, b, x, y = self._compare_whole(predicate, width, a, b, x, y)
         else:
-            self.emit(
-                f"vcmp{_FLOAT[compared]}", width, self.scratch, a, b, _PREDICATES[predicate]
-            )
+            self.emit(f"vcmp{_FLOAT[compared]}", width, self.scratch, a, b, _PREDICATES[predicate])
         target = self._target(ins)
         blend = "vblendvpd" if _SIZE[ins.type] == 8 else "vblendvps"
         self.emit(blend, chosen, target, y, x, self.scratch << 4)
@@ -439,15 +442,13 @@ class KernelEmitter:
             source, width = target, 32
         if width == 32:
             if self.wide:
-                self.code.add(
-                    vector("vextractf32x4", 32, source, -1, self.scratch, 1, evex=True)
-                )
+                self.code.add(vector("vextractf32x4", 32, source, -1, self.scratch, 1, evex=True))
             else:
                 self.emit("vextractf128", 32, source, -1, self.scratch, 1)
             self.emit(name, 16, target, source, self.scratch)
             source = target
         lanes = min(self.lanes, 16 // _SIZE[type])
-        if lanes >= 2 and _SIZE[type] == 8 or lanes >= 4:
+        if (lanes >= 2 and _SIZE[type] == 8) or lanes >= 4:
             self.emit("vpshufd", 16, self.scratch, -1, source, 0x4E)
             self.emit(name, 16, target, source, self.scratch)
             source = target
@@ -493,13 +494,13 @@ class KernelEmitter:
                 name = "vmaskmovpd" if wide else "vmaskmovps"
                 self.emit(name, width, target, self.scratch, self.memory(ins))
             return
-        name = _WIDENING.get(stored)
-        if name is None or ins.type == "i64":
+        widening = _WIDENING.get(stored)
+        if widening is None or ins.type == "i64":
             raise DoesNotFit(f"x86 widens no {stored} to {ins.type}")
         if masked and not self.wide:
             raise DoesNotFit(f"AVX2 loads no part of a vector of {stored}")
         mask = self.masks[ins.n] if masked else 0
-        self.emit(name, width, target, -1, self.memory(ins), -1, mask, bool(mask))
+        self.emit(widening, width, target, -1, self.memory(ins), -1, mask, bool(mask))
         if stored == "bf16":
             self.emit("vpslld", width, target, -1, target, 16)
 
@@ -514,9 +515,7 @@ class KernelEmitter:
     def _load_small(self, ins: vir.Ins, target: int, stored: str) -> None:
         """One small element through a general register into lane 0."""
         size = 1 if stored in ("i8", "u8", "bool") else 2
-        self.code.add(
-            x86.load_small(x86.RAX, self.memory(ins), size, stored in ("i8", "i16"))
-        )
+        self.code.add(x86.load_small(x86.RAX, self.memory(ins), size, stored in ("i8", "i16")))
         self.emit("vmovd", 16, target, -1, x86.RAX)
         if stored == "f16":
             self.emit("vcvtph2ps", 16, target, -1, target)
@@ -539,25 +538,32 @@ class KernelEmitter:
             self.emit("vbroadcastss", width, target, -1, target)
 
     def _gather(self, ins: vir.Ins) -> None:
+        """Elements a fixed number of bytes apart; offsets are 32-bit constants."""
         assert isinstance(ins.imm, tuple)
         stored, stride = ins.imm
-        if stored not in ("f32", "i32") or not -(1 << 31) <= stride * self.lanes < 1 << 31:
+        if stored not in ("f32", "i32", "f64") or abs(stride * self.lanes) >= 1 << 31:
             raise DoesNotFit(f"x86 gathers no {stored}")
-        width = self.width(ins.type)
+        width, size = self.width(ins.type), _SIZE[ins.type]
         target = self.registers.take(ins.dst)
-        offsets = [stride * lane for lane in range(self.pool.width // 4)]
-        data = b"".join(struct.pack("<i", o if o < 1 << 31 else 0) for o in offsets)
-        self.pooled("vmovups", width, self.scratch, -1, data)
+        name = "vgatherdpd" if size == 8 else "vgatherdps"
+        lanes = self.pool.width // 4
+        offsets = [stride * lane if lane < self.lanes else 0 for lane in range(lanes)]
+        data = struct.pack(f"<{lanes}i", *offsets)
+        self.pooled("vmovups", max(16, width * 4 // size), self.scratch, -1, data)
         self.emit("vpxor", width, target, target, target)
         base = self.memory(ins)
+        where = Mem(base.base, base.disp, self.scratch, 1)
         if self.wide:
             # The gather clears its mask, so that it works on a copy in k7.
             self.code.add(x86.move_imm(x86.RAX, (1 << ins.n) - 1))
             self.emit("kmovw", 16, 7, -1, x86.RAX)
-            where = Mem(base.base, base.disp, self.scratch, 1)
-            self.code.add(vector("vgatherdps", width, target, -1, where, -1, 7))
+            self.code.add(vector(name, width, target, -1, where, -1, 7))
             return
-        raise DoesNotFit("gathers are taken with AVX-512 only")
+        mask = self.registers.take(-1)
+        ones = b"\xff" * (ins.n * size)
+        self.pooled("vmovups", width, mask, -1, ones.ljust(self.pool.width, b"\0"))
+        self.emit(name, width, target, mask, where)
+        self.registers.release(-1)
 
     def _store(self, ins: vir.Ins) -> None:
         source = self.of(ins.src[0])

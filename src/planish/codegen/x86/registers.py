@@ -121,8 +121,9 @@ def _fold_into(ins: vir.Ins, pending: dict[int, vir.Ins], folded: dict[int, vir.
     source = ins.src
     if len(set(source)) != len(source):
         return
+    order: tuple[int, ...]
     if ins.op in ("fma", "fnma"):
-        order = (1, 0, 2) if ins.dst == source[2] else (1, 0, 2)
+        order = (1, 0, 2)
     elif ins.op in _COMMUTATIVE:
         order = (len(source) - 1, 0)
     else:

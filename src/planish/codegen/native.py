@@ -1,0 +1,116 @@
+"""Compiled nests: their machine code as bytes that can be kept, and running it."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from planish.codegen.lower import Machine, lower_nest
+from planish.codegen.memory import Executable
+from planish.codegen.x86.emit import assemble
+from planish.tensor.loops import Nest
+
+_HEAD = struct.Struct("<4sIIQ")
+_MAGIC = b"PLK1"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A phase: code at an offset, called once for each row of bytes to add to the arguments."""
+
+    offset: int
+    starts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Image:
+    """Machine code of all phases, how they are called, and the workspace they need (bytes)."""
+
+    code: bytes
+    calls: tuple[Call, ...]
+    workspace: int
+
+    def to_bytes(self) -> bytes:
+        """For keeping on disk."""
+        parts = [_HEAD.pack(_MAGIC, len(self.calls), len(self.code), self.workspace)]
+        for call in self.calls:
+            width = len(call.starts[0])
+            parts.append(struct.pack("<III", call.offset, len(call.starts), width))
+            parts += [struct.pack(f"<{width}q", *row) for row in call.starts]
+        return b"".join([*parts, self.code])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Image:
+        """What `to_bytes` wrote. Raises ValueError on anything else."""
+        try:
+            magic, count, size, workspace = _HEAD.unpack_from(data)
+            at = _HEAD.size
+            calls = []
+            for _ in range(count):
+                offset, rows, width = struct.unpack_from("<III", data, at)
+                at += 12
+                starts = []
+                for _ in range(rows):
+                    starts.append(struct.unpack_from(f"<{width}q", data, at))
+                    at += 8 * width
+                calls.append(Call(offset, tuple(starts)))
+        except struct.error as error:
+            raise ValueError("cut off") from error
+        if magic != _MAGIC or len(data) - at != size:
+            raise ValueError("not a kernel")
+        return cls(data[at:], tuple(calls), workspace)
+
+
+def build_image(
+    nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]] | None = None
+) -> Image:
+    """The nest in machine code.
+
+    vector  32 for AVX2, 64 for AVX-512
+    Raises DoesNotFit or UsageError where the x86 path has no lowering.
+    """
+    lowered = lower_nest(nest, Machine("x86", vector), strides)
+    code, calls = b"", []
+    for phase in lowered.phases:
+        code += b"\x90" * (-len(code) % 64)
+        calls.append(Call(len(code), phase.starts))
+        code += assemble(phase.function, vector)
+    return Image(code, tuple(calls), lowered.workspace)
+
+
+class Native:
+    """An image in executable memory. Calls release the GIL and may come from several threads."""
+
+    def __init__(self, image: Image) -> None:
+        self.image = image
+        self._memory = Executable(image.code)
+        form = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        self._phases: list[tuple[Callable[[int], None], tuple[tuple[int, ...], ...]]] = [
+            (form(self._memory.address(call.offset)), call.starts) for call in image.calls
+        ]
+
+    def address(self, phase: int = 0) -> int:
+        """Where a phase's code lies."""
+        return self._memory.address(self.image.calls[phase].offset)
+
+    def run(self, pointers: Sequence[int], threads: ThreadPoolExecutor | None = None) -> None:
+        """Run on the addresses of all inputs, outputs and the workspace (64-byte aligned)."""
+        words = (ctypes.c_void_p * len(pointers))(*pointers)
+        for function, starts in self._phases:
+            if len(starts) == 1 and not any(starts[0]):
+                function(ctypes.addressof(words))
+                continue
+            rows = [
+                (ctypes.c_void_p * len(pointers))(
+                    *(p + s for p, s in zip(pointers, row, strict=True))
+                )
+                for row in starts
+            ]
+            if threads is None:
+                for row in rows:
+                    function(ctypes.addressof(row))
+            else:
+                list(threads.map(lambda row, f=function: f(ctypes.addressof(row)), rows))

@@ -1,0 +1,148 @@
+"""Ways into a kernel: from C with plain pointers, and from Python with array objects.
+
+The second reads NumPy's array objects themselves: their type, element type, shape and strides
+are compared in machine code, and their data pointers taken. That rests on the layout of
+CPython's and NumPy's structures, which `layout_holds` checks before anything relies on it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from planish.codegen.x86 import encoder as x86
+from planish.codegen.x86.encoder import Mem
+
+# PyArrayObject_fields of NumPy 1.x and 2.x on 64-bit CPython.
+_TYPE, _DATA, _NDIM, _SHAPE, _STRIDES, _DTYPE = 8, 16, 24, 32, 40, 56
+
+_ARGUMENTS = (x86.RDI, x86.RSI, x86.RDX, x86.RCX, 8, 9)
+MOST_ARGUMENTS = len(_ARGUMENTS)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What one array must be: element type, shape, strides in bytes."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@functools.cache
+def layout_holds() -> bool:
+    """Whether array objects lie in memory as this file believes."""
+    for probe in (np.zeros((3, 5), np.float32)[::2, 1:], np.zeros(7, np.int64)):
+        base = id(probe)
+
+        def word(offset: int, base: int = base) -> int:
+            return ctypes.c_uint64.from_address(base + offset).value
+
+        if word(_TYPE) != id(np.ndarray) or word(_DATA) != probe.ctypes.data:
+            return False
+        if ctypes.c_int.from_address(base + _NDIM).value != probe.ndim:
+            return False
+        for offset, wanted in ((_SHAPE, probe.shape), (_STRIDES, probe.strides)):
+            found = (ctypes.c_int64 * probe.ndim).from_address(word(offset))
+            if tuple(found) != wanted:
+                return False
+        if word(_DTYPE) != id(probe.dtype):
+            return False
+    return True
+
+
+def c_entry(count: int, kernel: int) -> bytes:
+    """`void f(p0, p1, ..)` with up to six pointers, calling code `kernel` bytes from its start."""
+    frame = _frame(count)
+    code = x86.add_imm(x86.RSP, -frame)
+    for at, register in enumerate(_ARGUMENTS[:count]):
+        code += x86.store64(Mem(x86.RSP, 8 * at), register)
+    return _finish(code, frame, kernel, b"")
+
+
+def python_entry(arrays: Sequence[Signature], kernel: int, workspace: int) -> bytes:
+    """`int f(a0, a1, ..)` of array objects: 0 when it ran, 1 when one is not as compiled for.
+
+    workspace  address that is handed on behind the arrays
+    kernel     the kernel's address
+    """
+    frame = _frame(len(arrays) + 1)
+    checks: list[bytes] = []
+    for register, array in zip(_ARGUMENTS, arrays, strict=False):
+        checks.append(_compare64(register, _TYPE, id(np.ndarray)))
+        checks.append(_compare64(register, _DTYPE, id(array.dtype)))
+        checks.append(_compare32(Mem(register, _NDIM), len(array.shape)))
+        for offset, words in ((_SHAPE, array.shape), (_STRIDES, array.strides)):
+            if words:
+                checks.append(x86.load64(10, Mem(register, offset)))
+            checks += [_compare64_imm(Mem(10, 8 * at), word) for at, word in enumerate(words)]
+    body = x86.add_imm(x86.RSP, -frame)
+    for at, register in enumerate(_ARGUMENTS[: len(arrays)]):
+        body += x86.load64(x86.RAX, Mem(register, _DATA))
+        body += x86.store64(Mem(x86.RSP, 8 * at), x86.RAX)
+    body += _move64(x86.RAX, workspace) + x86.store64(Mem(x86.RSP, 8 * len(arrays)), x86.RAX)
+    body += b"\x48\x89\xe7"  # mov rdi, rsp
+    body += _move64(x86.RAX, kernel) + b"\xff\xd0"  # call rax
+    body += x86.add_imm(x86.RSP, frame) + x86.move_imm(x86.RAX, 0) + x86.RET
+    failed = x86.move_imm(x86.RAX, 1) + x86.RET
+    return _guarded(checks, body, failed)
+
+
+def _guarded(checks: Sequence[bytes], body: bytes, failed: bytes) -> bytes:
+    """Comparisons, each followed by a jump to `failed` when unequal."""
+    jump = 6
+    sizes = [len(c) + (jump if _is_check(c) else 0) for c in checks]
+    total = sum(sizes)
+    code, at = b"", 0
+    for check, size in zip(checks, sizes, strict=True):
+        at += size
+        code += check
+        if _is_check(check):
+            code += b"\x0f\x85" + struct.pack("<i", total - at + len(body))
+    return code + body + failed
+
+
+def _is_check(code: bytes) -> bool:
+    return not code.startswith((b"\x4c\x8b", b"\x4d\x8b"))  # anything but mov r10, [..]
+
+
+def _frame(words: int) -> int:
+    """Bytes of stack such that calls find it aligned to 16."""
+    return 8 * words + (8 if words % 2 == 0 else 0)
+
+
+def _finish(code: bytes, frame: int, kernel: int, tail: bytes) -> bytes:
+    code += b"\x48\x89\xe7"  # mov rdi, rsp
+    code += x86.call(kernel - len(code) - 5)
+    return code + x86.add_imm(x86.RSP, frame) + tail + x86.RET
+
+
+def _move64(register: int, value: int) -> bytes:
+    """mov r64, imm64"""
+    return bytes([0x48 | register >> 3, 0xB8 | register & 7]) + struct.pack("<Q", value)
+
+
+def _compare64(register: int, offset: int, value: int) -> bytes:
+    """mov rax, value; cmp [register + offset], rax"""
+    rex = 0x48 | (register >> 3 & 1)
+    modrm = 0x40 | (register & 7)
+    return _move64(x86.RAX, value) + bytes([rex, 0x39, modrm, offset])
+
+
+def _compare32(mem: Mem, value: int) -> bytes:
+    """cmp dword [mem], imm32"""
+    rex = b"\x41" if mem.base > 7 else b""
+    return rex + bytes([0x81, 0x78 | mem.base & 7, mem.disp]) + struct.pack("<i", value)
+
+
+def _compare64_imm(mem: Mem, value: int) -> bytes:
+    """cmp qword [mem], imm32"""
+    return bytes([0x48 | mem.base >> 3, 0x81, 0x78 | mem.base & 7, mem.disp]) + struct.pack(
+        "<i", value
+    )

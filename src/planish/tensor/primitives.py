@@ -1,0 +1,353 @@
+"""The transformations of a nest: each takes a nest and gives one that computes the same.
+
+Loops are named `m/64` (the loop over m in steps of 64) and `m` (one by one). Every function
+checks what it needs and raises UsageError; `verify` is run on every result as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from planish.base.errors import UsageError, unknown
+from planish.tensor.expr import Access, Axis, Tensor, substitute
+from planish.tensor.loops import (
+    Block,
+    Do,
+    For,
+    Nest,
+    Node,
+    leaves,
+    parse_block,
+    path_of,
+    verify,
+    with_body,
+)
+from planish.tensor.program import Program, Stage, with_tensors
+
+
+def split(nest: Nest, stage: str, axis: str, step: int) -> Nest:
+    """Walk an axis in blocks; the last block is shorter where the length is no multiple.
+
+    before          after `split C m 64`
+      for m           for m by 64
+        do C            for m
+                          do C
+    """
+    path = _path(nest, stage)
+    own = [loop for loop in path if loop.axis == axis]
+    if not own:
+        raise unknown("axis", axis, list(dict.fromkeys(loop.axis for loop in path)))
+    if step < 2:
+        raise UsageError(f"a block of {step} is none", hint="split by 2 or more")
+    if any(loop.step == step for loop in own):
+        raise UsageError(f"{stage} has the loop {axis}/{step} already")
+    inner = next(loop for loop in own if loop.step < step)
+    kind = "parallel" if inner.kind == "parallel" else ""
+    below = replace(inner, kind="") if kind else inner
+    return _exchange(nest, inner, (For(axis, step, kind, (below,)),))
+
+
+def reorder(nest: Nest, stage: str, names: Sequence[str]) -> Nest:
+    """Put loops that lie directly in one another into another order, outermost first.
+
+    before          after `reorder C n m`
+      for m           for n
+        for n           for m
+          do C            do C
+    """
+    path = _path(nest, stage)
+    chosen = [_loop(path, stage, name) for name in names]
+    if len(set(map(id, chosen))) != len(chosen):
+        raise UsageError(f"reorder {stage}: a loop is named twice")
+    places = sorted(path.index(loop) for loop in chosen)
+    if not places:
+        return nest
+    chain = path[places[0] : places[-1] + 1]
+    if len(chain) != len(chosen):
+        missing = next(loop for loop in chain if loop not in chosen)
+        raise UsageError(f"reorder {stage}: {missing.name} lies between and is not named")
+    if any(len(loop.body) > 1 for loop in chain[:-1]):
+        raise UsageError(f"reorder {stage}: other stages are computed between these loops")
+    body = chain[-1].body
+    for loop in reversed(chosen):
+        body = (replace(loop, body=body),)
+    return _exchange(nest, chain[0], body)
+
+
+def unroll(nest: Nest, stage: str, name: str) -> Nest:
+    """Write a loop out.
+
+    before          after `unroll C m`
+      for m           for m unroll
+        do C            do C
+    """
+    return _mark(nest, stage, name, "unroll")
+
+
+def vectorise(nest: Nest, stage: str, axis: str) -> Nest:
+    """Take the innermost loop in vector lanes; what is left at the end is masked.
+
+    before          after `vectorise C n`
+      for n           for n vector
+        do C            do C
+    """
+    return _mark(nest, stage, axis, "vector")
+
+
+def parallel(nest: Nest, stage: str, name: str) -> Nest:
+    """Share an outermost loop over an output axis among threads.
+
+    before              after `parallel C m/64`
+      for m by 64         for m by 64 parallel
+        ..                  ..
+    """
+    return _mark(nest, stage, name, "parallel")
+
+
+def tile(nest: Nest, stage: str, sizes: Mapping[str, int], vector: str) -> Nest:
+    """Compute a tile of outputs in registers: blocks outside, reductions, the tile inside.
+
+    before              after `tile C m=8 n=48 vector n`
+      for m               for m by 8
+        for n               for n by 48
+          for k               for k
+            do C                for m unroll
+                                  for n vector
+                                    do C
+    """
+    found = _stage(nest, stage)
+    for axis, size in sizes.items():
+        if axis not in found.axes:
+            raise unknown("output axis", axis, list(found.axes))
+        if size > 1 and found.extents[axis] > size:
+            nest = split(nest, stage, axis, size)
+    path = _path(nest, stage)
+    inner = [_loop(path, stage, axis) for axis in sizes if axis != vector]
+    lanes = [_loop(path, stage, vector)] if vector else []
+    private = [loop for loop in path if _is_private(loop)]
+    outer = [
+        loop
+        for loop in private
+        if loop not in inner and loop not in lanes and loop.axis not in found.bound
+    ]
+    sums = [loop for loop in private if loop.axis in found.bound and loop not in lanes]
+    order = [loop.name for loop in (*outer, *sums, *inner, *lanes)]
+    nest = reorder(nest, stage, order)
+    for axis in sizes:
+        if axis != vector:
+            nest = unroll(nest, stage, axis)
+    return vectorise(nest, stage, vector) if vector else nest
+
+
+def pack(nest: Nest, stage: str, tensor: str, at: str, blocks: Sequence[Block]) -> Nest:
+    """Copy what the loop `at` reads of a tensor into a block of memory of its own, in its order.
+
+    before              after `pack C B at k/256 as n/48 k n`
+      for k by 256        for k by 256
+        for n by 48         for n by 48
+          ..                  for k
+            do C                for n vector
+                                  do B_packed_C
+                            for n by 48
+                              ..
+                                do C            (reads B_packed_C)
+    `at` is empty for the whole tensor, before everything.
+    """
+    found = _stage(nest, stage)
+    reads = [a for a in found.reads if a.tensor.name == tensor]
+    if not reads:
+        raise unknown("operand", tensor, [a.tensor.name for a in found.reads])
+    if len(set(reads)) > 1 or any(
+        len(i.terms) != 1 or i.terms[0][1] != 1 or i.constant for i in reads[0].indices
+    ):
+        raise UsageError(f"pack {stage} {tensor}: it is read through other than plain axes")
+    read = reads[0]
+    axes = tuple(index.axes[0] for index in read.indices)
+    if {b.axis for b in blocks} != set(axes) or len(set(axes)) != len(axes):
+        raise UsageError(f"pack {stage} {tensor}: the layout is to name the axes {list(axes)}")
+    name = f"{tensor}_packed_{stage}"
+    packed = Tensor(name, read.tensor.shape, read.tensor.type)
+    copy = Stage(
+        name, Access(packed, read.indices), axes, (), "", read, None,
+        {axis: found.extents[axis] for axis in axes},
+    )  # fmt: skip
+    program = _with_copy(nest.program, found, copy, read.tensor, packed)
+    node: Node = Do(name)
+    for at_block, block in enumerate(reversed(blocks)):
+        lanes = at_block == 0 and block.step == 1
+        node = For(block.axis, block.step, "vector" if lanes else "", (node,))
+    layouts = (*nest.layouts, (name, tuple(blocks)))
+    nest = Nest(program, nest.body, layouts, nest.prefetch)
+    if not at:
+        return _checked(replace(nest, body=(node, *nest.body)))
+    loop = _loop(_path(nest, stage), stage, at)
+    return _exchange(nest, loop, (with_body(loop, (node, *loop.body)),))
+
+
+def prefetch(nest: Nest, stage: str) -> Nest:
+    """Touch the memory that a kernel will write before it computes; changes no value."""
+    out = _stage(nest, stage).out.tensor.name
+    return replace(nest, prefetch=nest.prefetch | {(stage, out)})
+
+
+def fuse(nest: Nest, producer: str, consumer: str, at: str) -> Nest:
+    """Compute a stage inside the consumer's loop `at`, just before it is used there.
+
+    The producer's outer loops must be those of the consumer down to `at`; it keeps the others.
+
+    before          after `fuse S Y m`
+      for m           for m
+        for n           for n
+          do S            do S
+      for m             for n
+        for n             do Y
+          do Y
+    """
+    target = _path(nest, consumer)
+    stop = target.index(_loop(target, consumer, at))
+    source = _path(nest, producer)
+    if stop >= len(source):
+        raise UsageError(f"fuse {producer} {consumer}: {producer} has too few loops")
+    for mine, theirs in zip(source[: stop + 1], target[: stop + 1], strict=True):
+        if mine is not theirs and (mine.axis, mine.step) != (theirs.axis, theirs.step):
+            raise UsageError(
+                f"fuse {producer} {consumer}: {producer} has the loop {mine.name} where "
+                f"{consumer} has {theirs.name}",
+                hint="reorder or split one of them first",
+            )
+    shared = next((d for d in range(stop + 1) if source[d] is not target[d]), None)
+    if shared is None:
+        raise UsageError(f"{producer} and {consumer} share {at} already")
+    for loop in source[shared : stop + 1]:
+        if len(loop.body) != 1:
+            raise UsageError(f"fuse {producer} {consumer}: {loop.name} holds other stages as well")
+    moved = source[stop].body
+    without = _exchange(nest, source[shared], (), check=False)
+    loop = target[stop]
+    # The subtree that holds the consumer stands behind what is moved in.
+    position = next(
+        at for at, node in enumerate(loop.body) if consumer in [n for n, _ in leaves([node])]
+    )
+    body = (*loop.body[:position], *moved, *loop.body[position:])
+    return _exchange(without, loop, (with_body(loop, body),))
+
+
+def split_reduction(nest: Nest, stage: str, axis: str, parts: int) -> Nest:
+    """Sum up in parts that are then joined: more independent work, another order of operations.
+
+    `split_reduction C k 4` makes a stage C_parts with the axis k_part, and C joins its results.
+    Reassociates; the length must be a multiple of the parts. It has to come first.
+    """
+    found = _stage(nest, stage)
+    if axis not in found.bound:
+        raise unknown("reduction axis", axis, list(found.bound))
+    length = found.extents[axis]
+    if parts < 2 or length % parts:
+        raise UsageError(f"{axis} has the length {length}, which is no multiple of {parts} parts")
+    if any(loop.step != 1 or loop.kind for loop in _path(nest, stage)):
+        raise UsageError(f"split_reduction {stage}: it has to come before other steps")
+    outer, size = f"{axis}_part", length // parts
+    moved = Axis(outer).index * size + Axis(axis).index
+    tensors = Tensor(
+        f"{stage}_parts", (*(found.extents[a] for a in found.axes), parts), found.body.type
+    )
+    body = substitute(found.body, axis, moved)
+    inner_out = Access(tensors, tuple(Axis(a).index for a in (*found.axes, outer)))
+    inner = Stage(
+        f"{stage}_parts", inner_out, (*found.axes, outer), found.bound, found.reduce, body, None,
+        {**found.extents, outer: parts, axis: size}, found.modulo,
+    )  # fmt: skip
+    rest = {a: found.extents[a] for a in found.axes}
+    final = replace(found, bound=(outer,), body=inner_out, extents={**rest, outer: parts})
+    others = [s.extents.get(axis, size) for s in nest.program.stages if s.name != stage]
+    if any(n != size for n in others):
+        raise UsageError(f"split_reduction {stage}: other stages use the axis {axis}, too")
+    stages: list[Stage] = []
+    for old in nest.program.stages:
+        stages += [inner, final] if old.name == stage else [old]
+    program = replace(nest.program, stages=tuple(stages))
+    trees: list[Node] = []
+    for made in (inner, final):
+        node: Node = Do(made.name)
+        for name in reversed(made.all_axes):
+            node = For(name, 1, "", (node,))
+        trees.append(node)
+    top = _path(nest, stage)
+    first: Node = top[0] if top else Do(stage)
+    return _exchange(replace(nest, program=program), first, trees)
+
+
+# What the functions above share.
+
+
+def _stage(nest: Nest, name: str) -> Stage:
+    names = [stage.name for stage in nest.program.stages]
+    if name not in names:
+        raise unknown("stage", name, names)
+    return nest.program.stage(name)
+
+
+def _path(nest: Nest, stage: str) -> tuple[For, ...]:
+    _stage(nest, stage)
+    return path_of(nest, stage)
+
+
+def _loop(path: Sequence[For], stage: str, name: str) -> For:
+    block = parse_block(name)
+    for loop in path:
+        if (loop.axis, loop.step) == (block.axis, block.step):
+            return loop
+    raise unknown(f"loop of {stage}", name, [loop.name for loop in path])
+
+
+def _is_private(loop: For) -> bool:
+    return len(list(leaves([loop]))) == 1
+
+
+def _mark(nest: Nest, stage: str, name: str, kind: str) -> Nest:
+    loop = _loop(_path(nest, stage), stage, name)
+    return _exchange(nest, loop, (replace(loop, kind=kind),))
+
+
+def _exchange(nest: Nest, old: Node, new: Sequence[Node], *, check: bool = True) -> Nest:
+    """The nest with one node exchanged for others."""
+
+    def walk(nodes: Sequence[Node]) -> tuple[Node, ...]:
+        found: list[Node] = []
+        for node in nodes:
+            if node is old:
+                found.extend(new)
+            elif isinstance(node, For):
+                body = walk(node.body)
+                same = len(body) == len(node.body) and all(
+                    a is b for a, b in zip(body, node.body, strict=True)
+                )
+                if body:
+                    found.append(node if same else with_body(node, body))
+            else:
+                found.append(node)
+        return tuple(found)
+
+    changed = replace(nest, body=walk(nest.body))
+    return _checked(changed) if check else changed
+
+
+def _checked(nest: Nest) -> Nest:
+    verify(nest)
+    return nest
+
+
+def _with_copy(
+    program: Program, stage: Stage, copy: Stage, tensor: Tensor, packed: Tensor
+) -> Program:
+    swap = {tensor: packed}
+    changed = replace(
+        stage,
+        body=with_tensors(stage.body, swap),
+        post=with_tensors(stage.post, swap) if stage.post else None,
+    )
+    stages: list[Stage] = []
+    for old in program.stages:
+        stages += [copy, changed] if old.name == stage.name else [old]
+    return replace(program, stages=tuple(stages))

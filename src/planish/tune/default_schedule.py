@@ -1,0 +1,361 @@
+"""A good schedule without any search: rules by what a stage reads, its shape and the caches.
+
+The stage's vector axis is the one along which most of what it touches is contiguous. Then a tile
+of results is kept in registers, as large as a small model of loads and multiply-adds says is
+best. Operands that are walked often and lie badly are packed; stages that share their outer axis
+are fused there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from planish.base.errors import UsageError
+from planish.codegen.layout import row_major
+from planish.measure.machine import Processor
+from planish.tensor.expr import Access, Op, children, walk
+from planish.tensor.loops import Nest, path_of, plain
+from planish.tensor.program import Program, Stage
+from planish.tensor.schedule import Schedule, Step, step
+
+# Multiply-adds wait four cycles for each other; two begin in each.
+_LATENCY = 8
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the rules know of a machine: vector bytes, vector registers, caches in bytes."""
+
+    vector: int
+    registers: int
+    l1: int
+    l2: int
+
+    @classmethod
+    def of(cls, machine: Processor, vector: int) -> Target:
+        """The machine's, with vectors of so many bytes."""
+        return cls(vector, 31 if vector == 64 else 15, machine.l1, machine.l2)
+
+
+def default_schedule(
+    program: Program,
+    target: Target,
+    threads: int = 1,
+    strides: Mapping[str, tuple[int, ...]] | None = None,
+) -> Schedule:
+    """The rules' schedule; every step is known to apply.
+
+    strides  bytes by tensor name, where an argument is not contiguous
+    """
+    steps: list[Step] = []
+    nest = plain(program)
+    for stage in program.stages:
+        nest, added = _apply(nest, _Rules(stage, target, strides or {}).steps())
+        steps += added
+    nest, added = _fusions(nest, program)
+    steps += added
+    if threads > 1:
+        nest, added = _threads(nest, program, threads)
+        steps += added
+    return Schedule(tuple(steps))
+
+
+def _apply(nest: Nest, wanted: Sequence[Step]) -> tuple[Nest, list[Step]]:
+    done = []
+    for one in wanted:
+        nest = one.apply(nest)
+        done.append(one)
+    return nest, done
+
+
+def _fusions(nest: Nest, program: Program) -> tuple[Nest, list[Step]]:
+    """Stages computed row by row together, where their outermost loops are the same."""
+    done: list[Step] = []
+    for producer, consumer in zip(program.stages, program.stages[1:], strict=False):
+        reads = [a.tensor for s in program.stages for a in s.reads if s is not producer]
+        if producer.out.tensor not in reads or not producer.axes or not consumer.axes:
+            continue
+        one = step("fuse", producer.name, consumer.name, consumer.axes[0])
+        if producer.extents[producer.axes[0]] < 2:
+            continue
+        try:
+            nest = one.apply(nest)
+        except UsageError:
+            continue
+        done.append(one)
+    return nest, done
+
+
+def _threads(nest: Nest, program: Program, threads: int) -> tuple[Nest, list[Step]]:
+    """Every outermost loop over an output axis is shared among threads."""
+    done: list[Step] = []
+    for stage in program.stages:
+        path = path_of(nest, stage.name)
+        if not stage.axes or path[0].kind == "parallel":
+            continue
+        for axis in stage.axes:
+            length = stage.extents[axis]
+            if length < threads:
+                continue
+            wanted = [
+                step("split", stage.name, axis, -(-length // threads)),
+                step("parallel", stage.name, f"{axis}/{-(-length // threads)}"),
+            ]
+            try:
+                nest, added = _apply(nest, wanted)
+            except UsageError:
+                continue
+            done += added
+            break
+    return nest, done
+
+
+class _Rules:
+    """One stage's schedule."""
+
+    def __init__(
+        self, stage: Stage, target: Target, strides: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        self.strides = strides
+        self.stage = stage
+        self.target = target
+        self.extents = stage.extents
+        types = {e.type.computed for e in walk(stage.body)}
+        types.add(stage.out.type.computed)
+        if stage.post is not None:
+            types |= {e.type.computed for e in walk(stage.post)}
+        self.lanes = target.vector // (8 if types & {"f64", "i64"} else 4)
+        self.vector = self._vector_axis()
+
+    def steps(self) -> list[Step]:
+        """The stage's steps, outermost decisions first."""
+        if not self.stage.all_axes or not self.vector or 0 in self.extents.values():
+            return []
+        if not self.stage.reduce:
+            return self._elementwise()
+        if self.vector in self.stage.bound:
+            return self._across()
+        return self._tiled()
+
+    # The vector axis.
+
+    def _stride(self, access: Access, axis: str) -> int:
+        """Elements that one step along the axis moves."""
+        size = access.tensor.type.size
+        given = self.strides.get(access.tensor.name) or row_major(access.tensor.shape, size)
+        moved = sum(i.coefficient(axis) * s for i, s in zip(access.indices, given, strict=True))
+        return moved // size if moved % size == 0 else moved
+
+    def _vector_axis(self) -> str:
+        stage = self.stage
+        best, best_cost = "", math.inf
+        for axis in stage.all_axes:
+            bound = axis in stage.bound
+            length = self.extents[axis]
+            if length < 2 or (not bound and self._stride(stage.out, axis) != 1):
+                continue
+            reads = stage.reads
+            strided = [a for a in reads if self._stride(a, axis) not in (0, 1)]
+            if any(a.type.name not in ("f32", "i32", "f64") for a in strided):
+                continue
+            vectors = -(-length // self.lanes)
+            used = length / (vectors * self.lanes)
+            gathers = 4 * len(strided)
+            if len(strided) == 1 and not bound and self._is_worth_packing(strided[0], axis):
+                gathers = 0
+            cost = (1 + gathers + (0.6 if bound else 0)) / used
+            if cost < best_cost:
+                best, best_cost = axis, cost
+        return best
+
+    # Shapes of stages.
+
+    def _elementwise(self) -> list[Step]:
+        """Four vectors at a time, or fewer where the work on each is long."""
+        name, length = self.stage.name, self.extents[self.vector]
+        work = sum(1 for e in walk(self.stage.body) if children(e))
+        functions = sum(
+            1
+            for e in walk(self.stage.body)
+            if isinstance(e, Op) and e.name in ("exp", "log", "tanh", "erf")
+        )
+        block = self.lanes * (1 if functions or work > 12 else 4)
+        others = [a for a in self.stage.axes if a != self.vector]
+        found = [step("reorder", name, *others, self.vector)]
+        if length > block:
+            found.append(step("split", name, self.vector, block))
+        found.append(step("vectorise", name, self.vector))
+        return found
+
+    def _across(self) -> list[Step]:
+        """Reduction in lanes: several vectors of a row, several rows that share operands."""
+        stage, name = self.stage, self.stage.name
+        length = self.extents[self.vector]
+        rows_axis = self._reused_axis()
+        rows = 1
+        if rows_axis:
+            rows = min(4, self.extents[rows_axis])
+        vectors = min(-(-length // self.lanes), max(1, _LATENCY // rows))
+        if self._is_heavy():
+            vectors = min(vectors, 2)
+        block = vectors * self.lanes
+        found: list[Step] = []
+        outer = list(stage.axes)
+        inner = [a for a in stage.bound if a != self.vector]
+        last: list[str] = []
+        if rows_axis and rows > 1 and self.extents[rows_axis] > rows:
+            found.append(step("split", name, rows_axis, rows))
+            outer[outer.index(rows_axis)] = f"{rows_axis}/{rows}"
+        elif rows_axis and rows > 1:
+            outer.remove(rows_axis)
+        blocked = length > block
+        if blocked:
+            found.append(step("split", name, self.vector, block))
+            inner.append(f"{self.vector}/{block}")
+        if rows_axis and rows > 1:
+            last.append(rows_axis)
+        found.append(step("reorder", name, *outer, *inner, *last, self.vector))
+        if last:
+            found.append(step("unroll", name, rows_axis))
+        found.append(step("vectorise", name, self.vector))
+        return found
+
+    def _is_heavy(self) -> bool:
+        return any(
+            isinstance(e, Op) and e.name in ("exp", "log", "tanh", "erf")
+            for e in walk(self.stage.body)
+        )
+
+    def _reused_axis(self) -> str:
+        """The output axis that some operand does not depend on: its rows share that operand."""
+        stage = self.stage
+        candidates = []
+        for axis in stage.axes:
+            if axis == self.vector or self.extents[axis] < 2:
+                continue
+            reads = [a for a in stage.reads if set(self._axes(a)) & set(stage.bound)]
+            without = [a for a in reads if axis not in self._axes(a)]
+            if without and len(without) < len(reads):
+                candidates.append(axis)
+        return max(candidates, key=lambda a: self.extents[a], default="")
+
+    def _axes(self, access: Access) -> tuple[str, ...]:
+        return tuple(name for index in access.indices for name in index.axes)
+
+    def _tiled(self) -> list[Step]:
+        """A tile of rows and vectors in registers."""
+        name = self.stage.name
+        rows_axis = self._reused_axis()
+        rows, vectors = self._tile_sizes(rows_axis)
+        sizes = {rows_axis: rows} if rows_axis else {}
+        width = vectors * self.lanes
+        words = [f"{a}={n}" for a, n in sizes.items()] + [f"{self.vector}={width}"]
+        found = [step("tile", name, *words, "vector", self.vector)]
+        self._blocking(found, rows_axis, rows, width)
+        return found
+
+    def _tile_sizes(self, rows_axis: str) -> tuple[int, int]:
+        """Rows and vectors of the register tile, by cycles that the whole stage would take."""
+        most_rows = self.extents[rows_axis] if rows_axis else 1
+        length = self.extents[self.vector]
+        most_vectors = -(-length // self.lanes)
+        spare = 2 if not self._is_heavy() else 12
+        best, best_cost = (1, 1), math.inf
+        for vectors in range(1, min(8, most_vectors) + 1):
+            for rows in range(1, min(16, most_rows) + 1):
+                if rows * vectors + vectors + spare > self.target.registers:
+                    continue
+                cost = 0.0
+                for r, count_r in _parts(most_rows, rows):
+                    for v, count_v in _parts(most_vectors, vectors):
+                        work = max(r * v, r + v, _LATENCY)
+                        cost += count_r * count_v * (work / 2 + 0.3)
+                if cost < best_cost * 0.999:
+                    best, best_cost = (rows, vectors), cost
+        return best
+
+    def _blocking(self, found: list[Step], rows_axis: str, rows: int, width: int) -> None:
+        """Unrolling of the innermost reduction; for products, packing and cache blocks."""
+        stage, name = self.stage, self.stage.name
+        inner = stage.bound[-1]
+        if self.extents[inner] > 4:
+            found.append(step("split", name, inner, 4))
+            found.append(step("unroll", name, inner))
+        elif len(stage.bound) > 1:
+            found.append(step("unroll", name, inner))
+        product = self._product(self.vector)
+        if product is None or not rows_axis or len(stage.bound) != 1:
+            return
+        a, b = product
+        k, n, m = inner, self.vector, rows_axis
+        size = b.type.size
+        depth, across, many = self.extents[k], self.extents[n], self.extents[m]
+        lies_badly = self._stride(b, n) != 1
+        small = many < 4 * rows or depth < 8 or depth * across * size <= 192 << 10
+        if (small or across <= width) and not lies_badly:
+            return
+        blocks = (f"{n}/{width}", k, n)
+        large = depth * across * size > 2 * self.target.l2 and many * depth * size > self.target.l2
+        if not large or across <= width:
+            found.append(step("pack", name, b.tensor.name, "as", *blocks))
+            return
+        kc = _even(depth, 512, 4)
+        mc = _even(many, max(rows, self.target.l2 // 4 // (kc * size)), rows)
+        if kc < depth:
+            found.append(step("split", name, k, kc))
+        if mc < many:
+            found.append(step("split", name, m, mc))
+        order = [f"{k}/{kc}"] if kc < depth else []
+        order += [f"{m}/{mc}"] if mc < many else []
+        order += [f"{n}/{width}", f"{m}/{rows}", f"{k}/4"]
+        batch = [x for x in stage.axes if x not in (m, n)]
+        found.append(step("reorder", name, *batch, *order))
+        at_k = ["at", f"{k}/{kc}"] if kc < depth else []
+        if not batch:
+            found.append(step("pack", name, b.tensor.name, *at_k, "as", *blocks))
+            if mc < many:
+                found.append(
+                    step("pack", name, a.tensor.name, "at", f"{m}/{mc}", "as", f"{m}/{rows}", m, k)
+                )
+        found.append(step("prefetch", name))
+
+    def _is_worth_packing(self, access: Access, axis: str) -> bool:
+        """Whether a product's operand, strided along the axis, is used often once it is packed."""
+        product = self._product(axis)
+        if product is None or product[1] != access or len(self.stage.bound) != 1:
+            return False
+        rows = [a for a in self.stage.axes if a not in self._axes(access)]
+        return math.prod(self.extents[a] for a in rows) >= 24 and self.extents[axis] >= 8
+
+    def _product(self, vector: str) -> tuple[Access, Access] | None:
+        """The operands of a sum of products: the one walked by rows, the one by vectors."""
+        body = self.stage.body
+        if not isinstance(body, Op) or len(body.arguments) != 2:
+            return None
+        pair = [a for a in body.arguments if isinstance(a, Access)]
+        if len(pair) != 2 or any(
+            len(i.terms) != 1 or i.terms[0][1] != 1 or i.constant for a in pair for i in a.indices
+        ):
+            return None
+        if any(len(set(self._axes(a))) != len(a.indices) for a in pair):
+            return None
+        vectors = [a for a in pair if vector in self._axes(a)]
+        rows = [a for a in pair if vector not in self._axes(a)]
+        if len(vectors) != 1 or len(rows) != 1 or vectors[0].tensor == rows[0].tensor:
+            return None
+        return rows[0], vectors[0]
+
+
+def _parts(total: int, size: int) -> list[tuple[int, int]]:
+    """Sizes with how often they occur when `total` is walked in steps of `size`."""
+    full, rest = divmod(total, size)
+    return [(s, c) for s, c in ((size, full), (rest, 1)) if s and c]
+
+
+def _even(total: int, most: int, multiple: int) -> int:
+    """A block of at most about `most`, such that the blocks are nearly equal."""
+    count = max(1, -(-total // most))
+    size = -(-total // count)
+    return -(-size // multiple) * multiple

@@ -1,0 +1,405 @@
+"""Tensor programs compiled: schedule, machine code (or LLVM), calls on NumPy arrays.
+
+A Kernel is one program for one set of shapes and types; it keeps machine code for each set of
+strides that it is called with. An Einsum keeps a Kernel for each set of shapes and types.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from planish.base.config import read_config
+from planish.base.errors import PlanishError, UsageError, unknown
+from planish.base.files import write_atomic
+from planish.base.hashing import digest
+from planish.codegen.layout import row_major
+from planish.codegen.memory import Executable
+from planish.codegen.native import Image, Native, build_image
+from planish.codegen.x86.thunk import MOST_ARGUMENTS, Signature, layout_holds, python_entry
+from planish.measure.machine import processor
+from planish.tensor.einsum import Spec, einsum_program, parse_spec
+from planish.tensor.expr import Axis, Expr, Tensor, free_axes
+from planish.tensor.functions import define, named_axes
+from planish.tensor.loops import Nest
+from planish.tensor.program import Program, lower
+from planish.tensor.schedule import Schedule
+from planish.tensor.types import Type, type_of
+from planish.tune.default_schedule import Target, default_schedule
+
+Array = np.ndarray[Any, Any]
+Strides = tuple[tuple[int, ...], ...]
+
+# Part of every key on disk: raise it when generated code changes.
+_FORMAT = "1"
+
+
+@dataclass
+class KernelLedger:
+    """How a kernel came about.
+
+    path       "x86 avx512", "x86 avx2" or "llvm"
+    seconds    from program to machine code, for the last set of strides
+    cached     whether the code came from disk
+    fallbacks  what was tried and given up, with the reason
+    """
+
+    path: str = ""
+    seconds: float = 0.0
+    cached: bool = False
+    fallbacks: list[str] = field(default_factory=list)
+
+
+def vector_of(target: str) -> int:
+    """Vector bytes of a target's name: native, avx2, avx512."""
+    widths = {"native": processor().vector, "avx2": 32, "avx512": 64}
+    if target not in widths:
+        raise unknown("target", target, list(widths))
+    return widths[target]
+
+
+class Kernel:
+    """A compiled tensor program: call it with NumPy arrays in the order of its inputs.
+
+    program   its stages
+    loops     the scheduled nest; its text is `str(kernel.loops)`
+    schedule  the steps that made it
+    ledger    how it came about
+    asm       the machine code, disassembled by the bundled LLVM
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        schedule: Schedule | None = None,
+        target: str = "native",
+        threads: int = 1,
+        store: bool = True,
+    ) -> None:
+        self.program = program
+        self.target = target
+        self.threads = threads
+        self.ledger = KernelLedger()
+        self._given = schedule
+        self._store = store
+        self._vector = vector_of(target)
+        self._plain = tuple(row_major(t.shape, t.type.size) for t in self._arguments)
+        self._compiled: dict[Strides, Native] = {}
+        self._fast: Callable[..., Array | None] | None = None
+        self._workers = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._inputs = len(program.inputs)
+        self._workspaces: list[Array] = []
+
+    @property
+    def _arguments(self) -> tuple[Tensor, ...]:
+        return (*self.program.inputs, *self.program.outputs)
+
+    @functools.cached_property
+    def schedule(self) -> Schedule:
+        """The steps that make the nest out of the plain one."""
+        return self._schedule(self._plain)
+
+    @functools.cached_property
+    def loops(self) -> Nest:
+        """The scheduled nest."""
+        return self.schedule.apply(self.program)
+
+    def _schedule(self, strides: Strides) -> Schedule:
+        if self._given is not None:
+            return self._given
+        target = Target.of(processor(), self._vector)
+        return default_schedule(self.program, target, self.threads, self._named(strides))
+
+    def _named(self, strides: Strides) -> dict[str, tuple[int, ...]]:
+        return {t.name: s for t, s in zip(self._arguments, strides, strict=True)}
+
+    def native(self, strides: Strides | None = None) -> Native:
+        """The machine code for these strides (bytes), compiled unless it is there."""
+        key = self._plain if strides is None else strides
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = self._compile(key)
+        return found
+
+    def _compile(self, strides: Strides) -> Native:
+        started = time.perf_counter()
+        key = self._key(strides)
+        image = _load(key) if self._store else None
+        self.ledger.cached = image is not None
+        self.ledger.path = f"x86 avx{'512' if self._vector == 64 else '2'}"
+        if image is None:
+            plain = strides == self._plain
+            nest = self.loops if plain else self._schedule(strides).apply(self.program)
+            image = build_image(nest, self._vector, self._named(strides))
+            if self._store:
+                _keep(key, image)
+        native = Native(image)
+        self.ledger.seconds = time.perf_counter() - started
+        return native
+
+    def _key(self, strides: Strides) -> str:
+        return digest(
+            _FORMAT, str(self.program), str(self._given), str(self._vector), str(self.threads),
+            str(strides), processor().fingerprint,
+        )  # fmt: skip
+
+    def __call__(self, *arrays: Array, out: Array | None = None, **named: Array) -> Any:
+        """Run on arrays of the compiled shapes and types; returns the output(s).
+
+        out    where to put a single output; it may overlap inputs
+        named  inputs by name instead of by position
+        Raises UsageError on a wrong number, type or shape.
+        """
+        if out is None and not named and self._fast is not None and len(arrays) == self._inputs:
+            result = self._fast(*arrays)
+            if result is not None:
+                return result
+        return self._checked_call(arrays, out, named)
+
+    def _checked_call(
+        self, arrays: Sequence[Array], out: Array | None, named: Mapping[str, Array]
+    ) -> Any:
+        inputs = self._bind(arrays, named)
+        outputs = self._outputs(out)
+        if out is not None and any(np.may_share_memory(out, x) for x in inputs):
+            fresh = np.empty(out.shape, out.dtype)
+            self._run([*inputs, fresh])
+            out[...] = fresh
+            return out
+        self._run([*inputs, *outputs])
+        if out is None and self._fast is None:
+            self._fast = self._fast_call([*inputs, *outputs])
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _bind(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> list[Array]:
+        wanted = self.program.inputs
+        given = dict(zip((t.name for t in wanted), arrays, strict=False))
+        if len(arrays) > len(wanted) or set(named) & set(given):
+            raise UsageError(f"the kernel takes {len(wanted)} arrays: {_names(wanted)}")
+        for name in named:
+            if name not in {t.name for t in wanted}:
+                raise unknown("input", name, [t.name for t in wanted])
+        given |= named
+        absent = [t.name for t in wanted if t.name not in given]
+        if absent:
+            raise UsageError(f"the input '{absent[0]}' is missing; inputs: {_names(wanted)}")
+        return [_checked_array(given[t.name], t) for t in wanted]
+
+    def _outputs(self, out: Array | None) -> list[Array]:
+        wanted = self.program.outputs
+        if out is None:
+            return [np.empty(t.shape, t.type.numpy) for t in wanted]
+        if len(wanted) != 1:
+            raise UsageError(f"out= is for one output; this kernel has {len(wanted)}")
+        if not isinstance(out, np.ndarray):
+            raise UsageError("out= is to be a NumPy array")
+        if not out.flags.writeable:
+            raise UsageError("out= is read-only")
+        if _overlaps_itself(out):
+            raise UsageError("out= writes to one place several times (a stride of 0)")
+        return [_checked_array(out, wanted[0])]
+
+    def _run(self, arrays: Sequence[Array]) -> None:
+        native = self.native(tuple(a.strides for a in arrays))
+        size = native.image.workspace
+        pointers = [a.__array_interface__["data"][0] for a in arrays]
+        # Each call takes a workspace of its own, since calls may come from several threads; it
+        # is kept for the next one, since fresh pages cost more than small kernels.
+        try:
+            workspace = self._workspaces.pop()
+        except IndexError:
+            workspace = np.empty(0, np.uint8)
+        if workspace.size < size + 64:
+            workspace = np.empty(size + 64, np.uint8)
+        base = workspace.__array_interface__["data"][0]
+        native.run([*pointers, base + -base % 64], self._workers)
+        self._workspaces.append(workspace)
+
+    def _fast_call(self, arrays: Sequence[Array]) -> Callable[..., Array | None] | None:
+        """A call for arrays just like these, checked in machine code; None where it cannot be."""
+        native = self.native(tuple(a.strides for a in arrays))
+        calls = native.image.calls
+        if (
+            len(arrays) > MOST_ARGUMENTS
+            or len(self.program.outputs) != 1
+            or native.image.workspace
+            or len(calls) != 1
+            or len(calls[0].starts) != 1
+            or any(a.ndim > 15 or max(a.shape, default=0) >= 1 << 31 for a in arrays)
+            or any(not -(1 << 31) <= s < 1 << 31 for a in arrays for s in a.strides)
+            or not layout_holds()
+        ):
+            return None
+        signatures = [Signature(a.dtype, a.shape, a.strides) for a in arrays]
+        code = Executable(python_entry(signatures, native.address(), 0))
+        form = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * len(arrays))
+        entry = form(code.address())
+        return _fast_entry(entry, arrays[-1].shape, arrays[-1].dtype, len(arrays) - 1, code)
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{t.name} {t.type}{list(t.shape)}" for t in self.program.inputs)
+        return f"Kernel({shapes} -> {_names(self.program.outputs)})"
+
+
+def _fast_entry(
+    entry: Callable[..., int], shape: tuple[int, ...], dtype: Any, inputs: int, code: Executable
+) -> Callable[..., Array | None]:
+    """A function of arrays: the output, or None where an array is not as it was compiled for."""
+    empty = np.empty
+    if inputs == 1:
+
+        def one(a: Array, keep: object = code) -> Array | None:
+            out = empty(shape, dtype)
+            return None if entry(id(a), id(out)) else out
+
+        return one
+    if inputs == 2:
+
+        def two(a: Array, b: Array, keep: object = code) -> Array | None:
+            out = empty(shape, dtype)
+            return None if entry(id(a), id(b), id(out)) else out
+
+        return two
+
+    def many(*arrays: Array) -> Array | None:
+        out = empty(shape, dtype)
+        return None if entry(*map(id, arrays), id(out)) else out
+
+    many.keep = code  # type: ignore[attr-defined]
+    return many
+
+
+def _names(tensors: Sequence[Tensor]) -> str:
+    return ", ".join(f"{t.name} {t.type}{list(t.shape)}" for t in tensors)
+
+
+def _checked_array(given: object, wanted: Tensor) -> Array:
+    array = given if isinstance(given, np.ndarray) else np.asarray(given)
+    if array.dtype != np.dtype(wanted.type.numpy):
+        raise UsageError(
+            f"{wanted.name} is of {array.dtype}, and the kernel was compiled for {wanted.type}",
+            hint=f"convert it: {wanted.name}.astype('{wanted.type.numpy}')",
+        )
+    if array.shape != wanted.shape:
+        raise UsageError(
+            f"{wanted.name} has the shape {list(array.shape)}, and the kernel was compiled for "
+            f"{list(wanted.shape)}"
+        )
+    return array
+
+
+def _overlaps_itself(array: Array) -> bool:
+    return any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+
+
+def _load(key: str) -> Image | None:
+    path = _place(key)
+    try:
+        return Image.from_bytes(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _keep(key: str, image: Image) -> None:
+    """On disk for the next process; a cache that cannot be written is no error."""
+    path = _place(key)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, image.to_bytes())
+    except (OSError, PlanishError):
+        return
+
+
+def _place(key: str) -> Path:
+    return read_config().cache_dir / "kernels" / key[:2] / key
+
+
+def compile_program(
+    outputs: Tensor | Expr | Sequence[Tensor],
+    *,
+    schedule: Schedule | str | None = None,
+    target: str = "native",
+    threads: int | None = 1,
+    store: bool = True,
+) -> Kernel:
+    """A Kernel for one or several tensors, or for an expression (its axes in order of appearance).
+
+    schedule  steps, or their text; by default, rules for the shapes and this machine
+    target    native, avx2 or avx512
+    threads   None is one for each core
+    store     keep the code on disk
+    """
+    if isinstance(outputs, Expr):
+        given = named_axes(outputs)
+        axes = [Axis(name, given.get(name)) for name in free_axes(outputs)]
+        outputs = define("out", axes, outputs)
+    tensors = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    if isinstance(schedule, str):
+        schedule = Schedule.parse(schedule)
+    count = threads if threads is not None else os.cpu_count() or 1
+    if count < 1:
+        raise UsageError(f"{count} threads cannot compute anything")
+    return Kernel(lower(tensors), schedule=schedule, target=target, threads=count, store=store)
+
+
+class Einsum:
+    """An einsum as a function of arrays; compiled on first call for their shapes and types."""
+
+    def __init__(
+        self,
+        spec: str,
+        *,
+        semiring: str = "sum-product",
+        modulo: int | None = None,
+        types: Sequence[str] | None = None,
+        threads: int | None = 1,
+    ) -> None:
+        self.spec: Spec = parse_spec(spec)
+        self._semiring = semiring
+        self._modulo = modulo
+        self._types = [type_of(t) for t in types] if types is not None else None
+        self._threads = threads
+        self._kernels: dict[object, Kernel] = {}
+        self._last: Kernel | None = None
+        self._count = len(self.spec.operands)
+
+    def __call__(self, *arrays: Array, out: Array | None = None) -> Any:
+        """The einsum of the arrays, in a new array or in `out`."""
+        last = self._last
+        fast = last._fast if last is not None and out is None else None
+        if fast is not None and len(arrays) == self._count:
+            result = fast(*arrays)
+            if result is not None:
+                return result
+        return self.kernel(*arrays)(*map(np.asarray, arrays), out=out)
+
+    def kernel(self, *arrays: Array) -> Kernel:
+        """The Kernel for arrays of these shapes and types."""
+        if len(arrays) != self._count:
+            raise UsageError(f"'{self.spec}' takes {self._count} arrays, not {len(arrays)}")
+        made = [np.asarray(a) for a in arrays]
+        key = tuple((a.shape, a.dtype) for a in made)
+        found = self._kernels.get(key)
+        if found is None:
+            types: list[Type] = self._types or [type_of(a.dtype) for a in made]
+            tensor = einsum_program(
+                self.spec, [a.shape for a in made], types,
+                semiring=self._semiring, modulo=self._modulo,
+            )  # fmt: skip
+            found = compile_program(tensor, threads=self._threads)
+            self._kernels[key] = found
+        self._last = found
+        return found
+
+    def __repr__(self) -> str:
+        return f"einsum('{self.spec}')"
