@@ -16,9 +16,9 @@ from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
 
 if TYPE_CHECKING:
     from planish.base.progress import Progress
+    from planish.tune.result import Result
     from planish.tune.tensors import Einsum as einsum
     from planish.tune.tensors import compile_program as compile
-    from planish.tune.result import Result
 
 __version__ = "0.1.0"
 

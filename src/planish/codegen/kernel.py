@@ -22,6 +22,9 @@ Ranges = Mapping[str, int]
 
 _COMBINE = {"sum": "add", "prod": "mul"}
 
+# Bytes that operands are prefetched ahead of their use: far enough for the second cache.
+_AHEAD = 2048
+
 # A point of a kernel: offsets along the axes, without the vector axis.
 Offsets = tuple[tuple[str, int], ...]
 
@@ -35,6 +38,7 @@ class Shape:
     first    whether reductions begin here; else what is stored is gone on with
     last     whether they end here, and `post` is applied
     vector   bytes of a vector register
+    prefetch names of tensors that are touched ahead of their use
     """
 
     stage: Stage
@@ -43,7 +47,7 @@ class Shape:
     first: bool
     last: bool
     vector: int
-    prefetch: bool
+    prefetch: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ class _Builder:
         shape, stage = self.shape, self.stage
         points = self._points()
         chunks: list[_Chunk | None] = list(self._chunks(self.axis)) if self.axis else [None]
-        if shape.prefetch:
+        if stage.out.tensor.name in shape.prefetch:
             self._prefetch(points, chunks)
         if not stage.reduce:
             for offsets in points:
@@ -425,6 +429,8 @@ class _Builder:
             return register
         assert chunk is not None
         if stride == stored.size:
+            if self.in_loops and access.tensor.name in self.shape.prefetch:
+                self.math.emit("prefetch", "i32", -1, ptr=pointer, disp=at + _AHEAD)
             self.math.emit(
                 "load",
                 stored.computed,

@@ -266,7 +266,7 @@ class _Lowering:
                 first,
                 last,
                 self.machine.vector,
-                (stage.name, stage.out.tensor.name) in self.nest.prefetch,
+                frozenset(tensor for name, tensor in self.nest.prefetch if name == stage.name),
             )
             self.kernels[key] = build_kernel(shape, self._pointers(stage), self.places)
         return self.kernels[key]

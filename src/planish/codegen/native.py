@@ -13,7 +13,7 @@ from planish.codegen.memory import Executable
 from planish.codegen.x86.emit import assemble
 from planish.tensor.loops import Nest
 
-_HEAD = struct.Struct("<4sIIQ")
+_HEAD = struct.Struct("<4sIIQ12s")
 _MAGIC = b"PLK1"
 
 
@@ -27,15 +27,23 @@ class Call:
 
 @dataclass(frozen=True)
 class Image:
-    """Machine code of all phases, how they are called, and the workspace they need (bytes)."""
+    """Machine code of all phases, how they are called, and the workspace they need (bytes).
+
+    origin  what made it: "x86 avx2", "x86 avx512" or "llvm"
+    """
 
     code: bytes
     calls: tuple[Call, ...]
     workspace: int
+    origin: str
 
     def to_bytes(self) -> bytes:
         """For keeping on disk."""
-        parts = [_HEAD.pack(_MAGIC, len(self.calls), len(self.code), self.workspace)]
+        parts = [
+            _HEAD.pack(
+                _MAGIC, len(self.calls), len(self.code), self.workspace, self.origin.encode()
+            )
+        ]
         for call in self.calls:
             width = len(call.starts[0])
             parts.append(struct.pack("<III", call.offset, len(call.starts), width))
@@ -46,7 +54,7 @@ class Image:
     def from_bytes(cls, data: bytes) -> Image:
         """What `to_bytes` wrote. Raises ValueError on anything else."""
         try:
-            magic, count, size, workspace = _HEAD.unpack_from(data)
+            magic, count, size, workspace, origin = _HEAD.unpack_from(data)
             at = _HEAD.size
             calls = []
             for _ in range(count):
@@ -61,7 +69,8 @@ class Image:
             raise ValueError("cut off") from error
         if magic != _MAGIC or len(data) - at != size:
             raise ValueError("not a kernel")
-        return cls(data[at:], tuple(calls), workspace)
+        name = origin.rstrip(b"\0").decode(errors="replace")
+        return cls(data[at:], tuple(calls), workspace, name)
 
 
 def build_image(
@@ -78,7 +87,8 @@ def build_image(
         code += b"\x90" * (-len(code) % 64)
         calls.append(Call(len(code), phase.starts))
         code += assemble(phase.function, vector)
-    return Image(code, tuple(calls), lowered.workspace)
+    origin = "x86 avx512" if vector == 64 else "x86 avx2"
+    return Image(code, tuple(calls), lowered.workspace, origin)
 
 
 class Native:

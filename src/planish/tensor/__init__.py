@@ -4,3 +4,7 @@ Here lives what a tensor program means: its language, its loop nest, the transfo
 nest and the NumPy reference that defines the meaning of both. No machine code, no LLVM, no
 timing: `codegen` turns a nest into instructions.
 """
+
+from planish.base.face import make_callable
+
+make_callable(__name__, "planish.tensor.functions:tensor")

@@ -185,10 +185,17 @@ def pack(nest: Nest, stage: str, tensor: str, at: str, blocks: Sequence[Block]) 
     return _exchange(nest, loop, (with_body(loop, (node, *loop.body)),))
 
 
-def prefetch(nest: Nest, stage: str) -> Nest:
-    """Touch the memory that a kernel will write before it computes; changes no value."""
-    out = _stage(nest, stage).out.tensor.name
-    return replace(nest, prefetch=nest.prefetch | {(stage, out)})
+def prefetch(nest: Nest, stage: str, tensor: str) -> Nest:
+    """Touch memory ahead of its use; changes no value.
+
+    Of the stage's output: before a kernel computes. Of an operand that is read in vectors: some
+    iterations of the reduction ahead.
+    """
+    found = _stage(nest, stage)
+    names = [found.out.tensor.name, *(a.tensor.name for a in found.reads)]
+    if tensor not in names:
+        raise unknown(f"tensor of {stage}", tensor, names)
+    return replace(nest, prefetch=nest.prefetch | {(stage, tensor)})
 
 
 def fuse(nest: Nest, producer: str, consumer: str, at: str) -> Nest:

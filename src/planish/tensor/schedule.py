@@ -132,8 +132,8 @@ def _pack(nest: Nest, words: tuple[str, ...]) -> Nest:
 
 
 def _prefetch(nest: Nest, words: tuple[str, ...]) -> Nest:
-    (stage,) = words
-    return primitives.prefetch(nest, stage)
+    stage, tensor = words
+    return primitives.prefetch(nest, stage, tensor)
 
 
 def _fuse(nest: Nest, words: tuple[str, ...]) -> Nest:
@@ -160,7 +160,7 @@ _FORMS = {
     "parallel": "parallel C m/64",
     "tile": "tile C m=8 n=48 vector n",
     "pack": "pack C B at k/256 as n/48 k n",
-    "prefetch": "prefetch C",
+    "prefetch": "prefetch C B_packed_C",
     "fuse": "fuse S C m/64",
     "split_reduction": "split_reduction C k 4",
 }

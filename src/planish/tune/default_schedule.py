@@ -271,7 +271,7 @@ class _Rules:
                 for r, count_r in _parts(most_rows, rows):
                     for v, count_v in _parts(most_vectors, vectors):
                         work = max(r * v, r + v, _LATENCY)
-                        cost += count_r * count_v * (work / 2 + 0.3)
+                        cost += count_r * count_v * (work / 2 + 0.15 * (r + v))
                 if cost < best_cost * 0.999:
                     best, best_cost = (rows, vectors), cost
         return best
@@ -280,8 +280,9 @@ class _Rules:
         """Unrolling of the innermost reduction; for products, packing and cache blocks."""
         stage, name = self.stage, self.stage.name
         inner = stage.bound[-1]
-        if self.extents[inner] > 4:
-            found.append(step("split", name, inner, 4))
+        unrolled = 4
+        if self.extents[inner] > unrolled:
+            found.append(step("split", name, inner, unrolled))
             found.append(step("unroll", name, inner))
         elif len(stage.bound) > 1:
             found.append(step("unroll", name, inner))
@@ -295,31 +296,37 @@ class _Rules:
         lies_badly = self._stride(b, n) != 1
         small = many < 4 * rows or depth < 8 or depth * across * size <= 192 << 10
         if (small or across <= width) and not lies_badly:
+            if many > rows and across > width:
+                found.append(step("reorder", name, f"{n}/{width}", f"{m}/{rows}"))
             return
-        blocks = (f"{n}/{width}", k, n)
-        large = depth * across * size > 2 * self.target.l2 and many * depth * size > self.target.l2
-        if not large or across <= width:
-            found.append(step("pack", name, b.tensor.name, "as", *blocks))
+        batch = [x for x in stage.axes if x not in (m, n)]
+        outer_n = [f"{n}/{width}"] if across > width else []
+        outer_m = [f"{m}/{rows}"] if many > rows else []
+        own = [x for x in batch if x in self._axes(b)]
+        blocks = (*own, f"{n}/{width}", k, n)
+        # A panel of the packed operand is to stay in the second cache while all rows pass it.
+        if depth * width * size <= self.target.l2 // 2 or across <= width or batch:
+            found.append(step("reorder", name, *batch, *outer_n, *outer_m))
+            at = ["at", batch[-1]] if own else []
+            found.append(step("pack", name, b.tensor.name, *at, "as", *blocks))
+            found.append(step("prefetch", name, stage.out.tensor.name))
             return
-        kc = _even(depth, 512, 4)
+        kc = _even(depth, self.target.l2 // 4 // (width * size), 4)
         mc = _even(many, max(rows, self.target.l2 // 4 // (kc * size)), rows)
+        order = []
         if kc < depth:
             found.append(step("split", name, k, kc))
+            order.append(f"{k}/{kc}")
         if mc < many:
             found.append(step("split", name, m, mc))
-        order = [f"{k}/{kc}"] if kc < depth else []
-        order += [f"{m}/{mc}"] if mc < many else []
-        order += [f"{n}/{width}", f"{m}/{rows}", f"{k}/4"]
-        batch = [x for x in stage.axes if x not in (m, n)]
-        found.append(step("reorder", name, *batch, *order))
-        at_k = ["at", f"{k}/{kc}"] if kc < depth else []
-        if not batch:
-            found.append(step("pack", name, b.tensor.name, *at_k, "as", *blocks))
-            if mc < many:
-                found.append(
-                    step("pack", name, a.tensor.name, "at", f"{m}/{mc}", "as", f"{m}/{rows}", m, k)
-                )
-        found.append(step("prefetch", name))
+            order.append(f"{m}/{mc}")
+        found.append(step("reorder", name, *order, *outer_n, *outer_m))
+        at = ["at", f"{k}/{kc}"] if kc < depth else []
+        found.append(step("pack", name, b.tensor.name, *at, "as", *blocks))
+        if mc < many:
+            at = ["at", f"{m}/{mc}"]
+            found.append(step("pack", name, a.tensor.name, *at, "as", f"{m}/{rows}", m, k))
+        found.append(step("prefetch", name, stage.out.tensor.name))
 
     def _is_worth_packing(self, access: Access, axis: str) -> bool:
         """Whether a product's operand, strided along the axis, is used often once it is packed."""

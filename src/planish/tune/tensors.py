@@ -25,6 +25,7 @@ from planish.base.hashing import digest
 from planish.codegen.layout import row_major
 from planish.codegen.memory import Executable
 from planish.codegen.native import Image, Native, build_image
+from planish.codegen.x86.registers import DoesNotFit
 from planish.codegen.x86.thunk import MOST_ARGUMENTS, Signature, layout_holds, python_entry
 from planish.measure.machine import processor
 from planish.tensor.einsum import Spec, einsum_program, parse_spec
@@ -84,8 +85,10 @@ class Kernel:
         schedule: Schedule | None = None,
         target: str = "native",
         threads: int = 1,
+        path: str = "x86",
         store: bool = True,
     ) -> None:
+        self._path = path
         self.program = program
         self.target = target
         self.threads = threads
@@ -136,21 +139,32 @@ class Kernel:
         key = self._key(strides)
         image = _load(key) if self._store else None
         self.ledger.cached = image is not None
-        self.ledger.path = f"x86 avx{'512' if self._vector == 64 else '2'}"
         if image is None:
-            plain = strides == self._plain
-            nest = self.loops if plain else self._schedule(strides).apply(self.program)
-            image = build_image(nest, self._vector, self._named(strides))
+            image = self._build(strides)
             if self._store:
                 _keep(key, image)
+        self.ledger.path = image.origin
         native = Native(image)
         self.ledger.seconds = time.perf_counter() - started
         return native
 
+    def _build(self, strides: Strides) -> Image:
+        """By the x86 generator where it can; else by LLVM, and the ledger says why."""
+        named = self._named(strides)
+        nest = self.loops if strides == self._plain else self._schedule(strides).apply(self.program)
+        if self._path == "x86":
+            try:
+                return build_image(nest, self._vector, named)
+            except DoesNotFit as error:
+                self.ledger.fallbacks.append(f"LLVM instead of x86: {error}")
+        from planish.tune.tensor_llvm import llvm_image
+
+        return llvm_image(nest, self._vector or 16, named)
+
     def _key(self, strides: Strides) -> str:
         return digest(
             _FORMAT, str(self.program), str(self._given), str(self._vector), str(self.threads),
-            str(strides), processor().fingerprint,
+            str(strides), self._path, processor().fingerprint,
         )  # fmt: skip
 
     def __call__(self, *arrays: Array, out: Array | None = None, **named: Array) -> Any:
@@ -330,6 +344,7 @@ def compile_program(
     schedule: Schedule | str | None = None,
     target: str = "native",
     threads: int | None = 1,
+    path: str = "x86",
     store: bool = True,
 ) -> Kernel:
     """A Kernel for one or several tensors, or for an expression (its axes in order of appearance).
@@ -337,6 +352,7 @@ def compile_program(
     schedule  steps, or their text; by default, rules for the shapes and this machine
     target    native, avx2 or avx512
     threads   None is one for each core
+    path      x86 (LLVM where that has no lowering) or llvm
     store     keep the code on disk
     """
     if isinstance(outputs, Expr):
@@ -349,7 +365,11 @@ def compile_program(
     count = threads if threads is not None else os.cpu_count() or 1
     if count < 1:
         raise UsageError(f"{count} threads cannot compute anything")
-    return Kernel(lower(tensors), schedule=schedule, target=target, threads=count, store=store)
+    if path not in ("x86", "llvm"):
+        raise unknown("path", path, ["x86", "llvm"])
+    return Kernel(
+        lower(tensors), schedule=schedule, target=target, threads=count, path=path, store=store
+    )
 
 
 class Einsum:
