@@ -17,8 +17,8 @@ from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
 if TYPE_CHECKING:
     from planish.base.progress import Progress
     from planish.tune.result import Result
-    from planish.tune.tensors import Einsum as einsum
     from planish.tune.tensors import compile_program as compile
+    from planish.tune.tensors import einsum
 
 __version__ = "0.1.0"
 
@@ -49,7 +49,7 @@ _TENSOR = {
     "compile": "planish.tune.tensors",
     "einsum": "planish.tune.tensors",
 }  # fmt: skip
-_RENAMED = {"compile": "compile_program", "einsum": "Einsum"}
+_RENAMED = {"compile": "compile_program"}
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ from planish.cli.report import report
 # Command to module and one line of help; imported when used, so that `--help` stays fast.
 _COMMANDS = {
     "opt": ("planish.cli.opt", "Make C, C++ or LLVM IR files smaller; replay how."),
+    "compile": ("planish.cli.compile", "Compile a tensor program to machine code."),
     "doctor": ("planish.cli.doctor", "Say which toolchain was found and what is missing."),
     "learn": ("planish.cli.learn", "Learn from a corpus of programs what helps others."),
     "corpus": ("planish.cli.corpus", "Build a corpus of real programs to learn from."),
@@ -40,11 +41,12 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="planish")
 def group() -> None:
-    """Make programs smaller by learning how to drive compilers.
+    """Make programs smaller and faster by learning how to drive compilers.
 
     \b
     planish opt lz4.c              find a smaller build; writes lz4.o and planish.lock
     planish opt lz4.c --replay     build it again from planish.lock, with no search
+    planish compile "mk,kn->mn" --shape m=512,k=512,n=512     a tensor kernel and its speed
     planish doctor                 see which compiler is used
     """
 

@@ -35,7 +35,7 @@ class Machine:
 class Phase:
     """A function and how often it is called, side by side.
 
-    starts  for each call, bytes to add to each argument; the last argument is the workspace
+    starts  for each call, bytes to add to each argument; behind the arrays stand temporaries
     """
 
     function: vir.Function
@@ -44,16 +44,20 @@ class Phase:
 
 @dataclass(frozen=True)
 class Lowered:
-    """Phases that run one after the other, and the workspace they need (bytes)."""
+    """Phases that run one after the other, and the workspace they need (bytes).
+
+    temporaries  where each temporary, an argument of its own, begins in the workspace
+    """
 
     phases: tuple[Phase, ...]
     workspace: int
+    temporaries: tuple[int, ...]
 
 
 def lower_nest(
     nest: Nest, machine: Machine, strides: Mapping[str, tuple[int, ...]] | None = None
 ) -> Lowered:
-    """The nest as functions over pointers to all inputs, all outputs and the workspace.
+    """The nest as functions over pointers to all inputs, all outputs and all temporaries.
 
     strides  bytes by tensor name, where an argument is not contiguous
     Raises UsageError where the nest cannot be lowered; the caller takes another schedule.
@@ -71,7 +75,7 @@ def lower_nest(
             serial.append(node)
     if serial or not phases:
         phases.append(lowering.serial(serial))
-    return Lowered(tuple(phases), lowering.workspace)
+    return Lowered(tuple(phases), lowering.workspace, tuple(lowering.offsets.values()))
 
 
 class _Lowering:
@@ -84,46 +88,48 @@ class _Lowering:
         self.stages = {stage.name: stage for stage in program.stages}
         self.paths = dict(leaves(nest.body))
         self.starts = {name: _kernel_start(self.stages[name], p) for name, p in self.paths.items()}
-        self.arguments = [t.name for t in (*program.inputs, *program.outputs)]
+        arrays = (*program.inputs, *program.outputs)
+        self.arguments = [t.name for t in (*arrays, *program.temporaries)]
         self.places: dict[str, Place] = {}
-        for tensor in (*program.inputs, *program.outputs):
+        for tensor in arrays:
             given = strides.get(tensor.name)
             self.places[tensor.name] = Place(given or row_major(tensor.shape, tensor.type.size))
         self.offsets: dict[str, int] = {}
         self.workspace = 0
-        self.private = 0
         self._place_temporaries()
         self.function: vir.Function
         self.groups: dict[str, list[tuple[Access, int]]]
         self.kernels: dict[object, vir.Kernel]
 
     def _place_temporaries(self) -> None:
-        """Temporaries of one parallel loop's iteration come last, one copy a call."""
+        """One behind the other; those of one parallel iteration have a copy for each of them."""
         program = self.nest.program
         for tensor in program.temporaries:
             self.places[tensor.name] = place = place_temporary(self.nest, tensor)
+            loop = self._parallel_around(tensor.name)
+            copies = -(-program.extents[loop.axis] // loop.step) if loop is not None else 1
             self.offsets[tensor.name] = self.workspace
-            self.workspace += -(-place.size // 64) * 64
-        first = next(
-            (n for n in self.nest.body if isinstance(n, For) and n.kind == "parallel"), None
-        )
-        if first is not None:
-            calls = -(-program.extents[first.axis] // first.step)
-            self.private = self.workspace
-            self.workspace *= calls if self._all_local(first) else 1
-            self.private = self.private if self._all_local(first) else 0
+            self.workspace += _aligned(place.size) * copies
 
-    def _all_local(self, loop: For) -> bool:
-        """Whether all temporaries are made and used inside one iteration of the loop."""
-        inside = {name for name, _ in leaves(loop.body)}
-        return inside == set(self.stages)
+    def _parallel_around(self, tensor: str) -> For | None:
+        """The parallel loop in one iteration of which a temporary is made and used up."""
+        users = {
+            s.name
+            for s in self.stages.values()
+            if any(a.tensor.name == tensor for a in (s.out, *s.reads))
+        }
+        for node in self.nest.body:
+            inside = {name for name, _ in leaves([node])}
+            if isinstance(node, For) and node.kind == "parallel" and users <= inside:
+                return node
+        return None
 
     def serial(self, nodes: Sequence[Node]) -> Phase:
         self._begin("all")
         ranges = dict(self.nest.program.extents)
         flags = dict.fromkeys(ranges, (True, True))
         self.function.body = self._nodes(nodes, ranges, flags, None)
-        return Phase(self.function, ((0,) * (len(self.arguments) + 1),))
+        return Phase(self.function, ((0,) * len(self.arguments),))
 
     def parallel(self, loop: For) -> list[Phase]:
         """One function for the full iterations, one for what is left at the end."""
@@ -146,6 +152,9 @@ class _Lowering:
         inside = [self.stages[name] for name, _ in leaves(loop.body)]
         rows = []
         for name in self.arguments:
+            if name in self.offsets and self._parallel_around(name) is loop:
+                rows.append(at * _aligned(self.places[name].size))
+                continue
             moves = {
                 move(access, self.places[name], loop.axis, at * loop.step)
                 for stage in inside
@@ -157,10 +166,10 @@ class _Lowering:
                     f"{name} moves by different strides along the parallel loop {loop.name}"
                 )
             rows.append(moves.pop() if moves else 0)
-        return (*rows, at * self.private)
+        return tuple(rows)
 
     def _begin(self, name: str) -> None:
-        self.function = vir.Function(name, len(self.arguments) + 1)
+        self.function = vir.Function(name, len(self.arguments))
         self.groups = {}
         self.kernels = {}
 
@@ -171,9 +180,9 @@ class _Lowering:
         found: list[tuple[Access, int]] = []
         for access in dict.fromkeys((stage.out, *stage.reads)):
             name = access.tensor.name
-            argument = self.arguments.index(name) if name in self.arguments else len(self.arguments)
+            argument = self.arguments.index(name)
             if not any(_move_alike(access, other) for other, _ in found):
-                self.function.pointers.append(vir.Pointer(argument, self.offsets.get(name, 0)))
+                self.function.pointers.append(vir.Pointer(argument, 0))
                 found.append((access, len(self.function.pointers) - 1))
         self.groups[stage.name] = found
         return found
@@ -296,6 +305,10 @@ def _segments(
     return found
 
 
+def _aligned(size: int) -> int:
+    return -(-size // 64) * 64
+
+
 def _move_alike(a: Access, b: Access) -> bool:
     return a.tensor == b.tensor and all(
         x.terms == y.terms for x, y in zip(a.indices, b.indices, strict=True)
@@ -303,12 +316,12 @@ def _move_alike(a: Access, b: Access) -> bool:
 
 
 def _kernel_start(stage: Stage, path: Sequence[For]) -> int:
-    """The first loop from which on there are only reductions and unrolled or vector loops."""
+    """The first loop from which on there are only the stage's reductions and written-out loops."""
     at = len(path)
     while at:
         loop = path[at - 1]
         inside = loop.axis in stage.bound or loop.kind in ("unroll", "vector")
-        if not inside or loop.kind == "parallel":
+        if not inside or loop.kind == "parallel" or len(list(leaves([loop]))) > 1:
             break
         at -= 1
     return at

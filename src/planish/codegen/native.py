@@ -13,7 +13,7 @@ from planish.codegen.memory import Executable
 from planish.codegen.x86.emit import assemble
 from planish.tensor.loops import Nest
 
-_HEAD = struct.Struct("<4sIIQ12s")
+_HEAD = struct.Struct("<4sIIQI12s")
 _MAGIC = b"PLK1"
 
 
@@ -29,21 +29,25 @@ class Call:
 class Image:
     """Machine code of all phases, how they are called, and the workspace they need (bytes).
 
-    origin  what made it: "x86 avx2", "x86 avx512" or "llvm"
+    temporaries  where each begins in the workspace; they are arguments behind the arrays
+    origin       what made it: "x86 avx2", "x86 avx512" or "llvm"
     """
 
     code: bytes
     calls: tuple[Call, ...]
     workspace: int
+    temporaries: tuple[int, ...]
     origin: str
 
     def to_bytes(self) -> bytes:
         """For keeping on disk."""
         parts = [
             _HEAD.pack(
-                _MAGIC, len(self.calls), len(self.code), self.workspace, self.origin.encode()
-            )
-        ]
+                _MAGIC, len(self.calls), len(self.code), self.workspace, len(self.temporaries),
+                self.origin.encode(),
+            ),
+            struct.pack(f"<{len(self.temporaries)}q", *self.temporaries),
+        ]  # fmt: skip
         for call in self.calls:
             width = len(call.starts[0])
             parts.append(struct.pack("<III", call.offset, len(call.starts), width))
@@ -54,8 +58,10 @@ class Image:
     def from_bytes(cls, data: bytes) -> Image:
         """What `to_bytes` wrote. Raises ValueError on anything else."""
         try:
-            magic, count, size, workspace, origin = _HEAD.unpack_from(data)
+            magic, count, size, workspace, inner, origin = _HEAD.unpack_from(data)
             at = _HEAD.size
+            temporaries = struct.unpack_from(f"<{inner}q", data, at)
+            at += 8 * inner
             calls = []
             for _ in range(count):
                 offset, rows, width = struct.unpack_from("<III", data, at)
@@ -70,7 +76,7 @@ class Image:
         if magic != _MAGIC or len(data) - at != size:
             raise ValueError("not a kernel")
         name = origin.rstrip(b"\0").decode(errors="replace")
-        return cls(data[at:], tuple(calls), workspace, name)
+        return cls(data[at:], tuple(calls), workspace, temporaries, name)
 
 
 def build_image(
@@ -88,7 +94,7 @@ def build_image(
         calls.append(Call(len(code), phase.starts))
         code += assemble(phase.function, vector)
     origin = "x86 avx512" if vector == 64 else "x86 avx2"
-    return Image(code, tuple(calls), lowered.workspace, origin)
+    return Image(code, tuple(calls), lowered.workspace, lowered.temporaries, origin)
 
 
 class Native:
@@ -108,6 +114,8 @@ class Native:
 
     def run(self, pointers: Sequence[int], threads: ThreadPoolExecutor | None = None) -> None:
         """Run on the addresses of all inputs, outputs and the workspace (64-byte aligned)."""
+        base = pointers[-1]
+        pointers = [*pointers[:-1], *(base + offset for offset in self.image.temporaries)]
         words = (ctypes.c_void_p * len(pointers))(*pointers)
         for function, starts in self._phases:
             if len(starts) == 1 and not any(starts[0]):

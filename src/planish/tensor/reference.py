@@ -40,7 +40,7 @@ def load(stored: Array, type: Type) -> Array:
 def store(values: Array, type: Type) -> Array:
     """Values as stored elements: floats rounded to nearest even, integers wrapped."""
     if type is BF16:
-        bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+        bits = np.asarray(values, np.float32, order="C").view(np.uint32)
         rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
         quiet = ((bits >> 16) | 0x40).astype(np.uint16)
         return np.where(np.isnan(values), quiet, rounded)

@@ -105,7 +105,7 @@ def identity(name: str, type: Type) -> int | float:
     if name == "prod":
         return 1
     if name == "and":
-        return 1 if type is BOOL else -1
+        return 1 if type is BOOL else (-1 if type.signed else (1 << type.bits) - 1)
     largest = name == "min"
     if type.is_float:
         return math.inf if largest else -math.inf

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -58,17 +60,25 @@ def module_text(
     return lowered, to_llvm_ir(functions, how.vector) + flags
 
 
+@functools.cache
+def _pool() -> Pool:
+    """One worker for all kernels of this process, started when the first one needs it."""
+    library, _, _ = find_library()
+    pool = Pool(HANDLER, str(library), jobs=1, seconds=_SECONDS, memory=_MEMORY)
+    atexit.register(pool.close)
+    return pool
+
+
 def compile_text(text: str, how: Compilation, kind: str = "obj") -> bytes:
     """LLVM IR to an object ("obj") or assembly ("asm"), in a worker process."""
-    library, _, _ = find_library()
     data = text.encode()
     blob = digest(data)
-    with Pool(HANDLER, str(library), jobs=1, seconds=_SECONDS, memory=_MEMORY) as pool:
-        pool.keep(blob, data)
-        job = Job(blob, Target(how.triple, "", how.features), for_size=False)
-        recipe = Recipe((f"default<{how.level}>",))
-        call = Request((), Build(job, recipe, keep=(kind,)), (blob,))
-        (reply,) = pool.run([call])
+    pool = _pool()
+    pool.keep(blob, data)
+    job = Job(blob, Target(how.triple, "", how.features), for_size=False)
+    recipe = Recipe((f"default<{how.level}>",))
+    (reply,) = pool.run([Request((), Build(job, recipe, keep=(kind,)), (blob,))])
+    pool.forget(blob)
     if reply.failure is not None:
         raise PlanishError(f"LLVM could not compile the kernel: {reply.reason}")
     artefact: bytes = reply.value.artefacts[kind]
@@ -85,4 +95,4 @@ def llvm_image(
     calls = tuple(
         Call(flat.symbols[f"phase{at}"], phase.starts) for at, phase in enumerate(lowered.phases)
     )
-    return Image(flat.code, calls, lowered.workspace, "llvm")
+    return Image(flat.code, calls, lowered.workspace, lowered.temporaries, "llvm")

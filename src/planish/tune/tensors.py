@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,11 +37,14 @@ from planish.tensor.schedule import Schedule
 from planish.tensor.types import Type, type_of
 from planish.tune.default_schedule import Target, default_schedule
 
+if TYPE_CHECKING:
+    from planish.tune.roofline import Roofline
+
 Array = np.ndarray[Any, Any]
 Strides = tuple[tuple[int, ...], ...]
 
 # Part of every key on disk: raise it when generated code changes.
-_FORMAT = "1"
+_FORMAT = "2"
 
 
 @dataclass
@@ -61,8 +64,8 @@ class KernelLedger:
 
 
 def vector_of(target: str) -> int:
-    """Vector bytes of a target's name: native, avx2, avx512."""
-    widths = {"native": processor().vector, "avx2": 32, "avx512": 64}
+    """Vector bytes of a target's name: native, avx2, avx512, aarch64."""
+    widths = {"native": processor().vector, "avx2": 32, "avx512": 64, "aarch64": 16}
     if target not in widths:
         raise unknown("target", target, list(widths))
     return widths[target]
@@ -99,6 +102,7 @@ class Kernel:
         self._plain = tuple(row_major(t.shape, t.type.size) for t in self._arguments)
         self._compiled: dict[Strides, Native] = {}
         self._fast: Callable[..., Array | None] | None = None
+        self._entry: Callable[..., int] | None = None
         self._workers = ThreadPoolExecutor(threads) if threads > 1 else None
         self._inputs = len(program.inputs)
         self._workspaces: list[Array] = []
@@ -174,11 +178,21 @@ class Kernel:
         named  inputs by name instead of by position
         Raises UsageError on a wrong number, type or shape.
         """
-        if out is None and not named and self._fast is not None and len(arrays) == self._inputs:
-            result = self._fast(*arrays)
+        if self._fast is not None and not named and len(arrays) == self._inputs:
+            result = self._fast(*arrays) if out is None else self._fast_into(arrays, out)
             if result is not None:
                 return result
         return self._checked_call(arrays, out, named)
+
+    def _fast_into(self, arrays: Sequence[Array], out: Array) -> Array | None:
+        """The fast call into a given array; None where it needs a closer look."""
+        assert self._entry is not None
+        if type(out) is not np.ndarray or not out.flags.writeable:
+            return None
+        for array in arrays:
+            if type(array) is not np.ndarray or np.may_share_memory(array, out):
+                return None
+        return None if self._entry(*map(id, arrays), id(out)) else out
 
     def _checked_call(
         self, arrays: Sequence[Array], out: Array | None, named: Mapping[str, Array]
@@ -255,10 +269,33 @@ class Kernel:
         ):
             return None
         signatures = [Signature(a.dtype, a.shape, a.strides) for a in arrays]
-        code = Executable(python_entry(signatures, native.address(), 0))
+        code = Executable(python_entry(signatures, native.address()))
         form = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * len(arrays))
-        entry = form(code.address())
+        entry = self._entry = form(code.address())
         return _fast_entry(entry, arrays[-1].shape, arrays[-1].dtype, len(arrays) - 1, code)
+
+    @property
+    def asm(self) -> str:
+        """The machine code, disassembled."""
+        from planish.tune.kernel_files import disassemble
+
+        return disassemble(self)
+
+    def save(self, path: str | Path, *, header: str | Path | None = None, name: str = "") -> None:
+        """Write an object file with a C function, and a header for it.
+
+        name  of the function; by default the object's file name
+        Raises UsageError for a kernel with threads, which C would have to start itself.
+        """
+        from planish.tune.kernel_files import save
+
+        save(self, Path(path), Path(header) if header is not None else None, name)
+
+    def roofline(self, *arrays: Array) -> Roofline:
+        """How far the kernel is from what this machine can do, measured on arrays (or zeros)."""
+        from planish.tune.roofline import measure_kernel
+
+        return measure_kernel(self, arrays)
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{t.name} {t.type}{list(t.shape)}" for t in self.program.inputs)
@@ -350,7 +387,7 @@ def compile_program(
     """A Kernel for one or several tensors, or for an expression (its axes in order of appearance).
 
     schedule  steps, or their text; by default, rules for the shapes and this machine
-    target    native, avx2 or avx512
+    target    native, avx2, avx512, or aarch64 (for `save` only)
     threads   None is one for each core
     path      x86 (LLVM where that has no lowering) or llvm
     store     keep the code on disk
@@ -372,8 +409,27 @@ def compile_program(
     )
 
 
+def einsum(
+    spec: str,
+    *,
+    semiring: str = "sum-product",
+    modulo: int | None = None,
+    types: Sequence[str] | None = None,
+    threads: int | None = 1,
+) -> Einsum:
+    """An einsum as a function of arrays, compiled on first call for their shapes and types.
+
+    spec      as NumPy has it: "mk,kn->mn"
+    semiring  sum-product, min-plus, max-plus, max-times, or-and, xor-and
+    modulo    sums of integers modulo that number
+    types     element types where NumPy has none: "bf16" is carried in uint16 arrays
+    threads   None is one for each core
+    """
+    return Einsum(spec, semiring=semiring, modulo=modulo, types=types, threads=threads)
+
+
 class Einsum:
-    """An einsum as a function of arrays; compiled on first call for their shapes and types."""
+    """What `einsum` gives; keeps a Kernel for each set of shapes and types."""
 
     def __init__(
         self,
@@ -396,9 +452,10 @@ class Einsum:
     def __call__(self, *arrays: Array, out: Array | None = None) -> Any:
         """The einsum of the arrays, in a new array or in `out`."""
         last = self._last
-        fast = last._fast if last is not None and out is None else None
+        fast = last._fast if last is not None else None
         if fast is not None and len(arrays) == self._count:
-            result = fast(*arrays)
+            assert last is not None
+            result = fast(*arrays) if out is None else last._fast_into(arrays, out)
             if result is not None:
                 return result
         return self.kernel(*arrays)(*map(np.asarray, arrays), out=out)

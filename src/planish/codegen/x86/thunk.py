@@ -57,22 +57,37 @@ def layout_holds() -> bool:
     return True
 
 
-def c_entry(count: int, kernel: int) -> bytes:
-    """`void f(p0, p1, ..)` with up to six pointers, calling code `kernel` bytes from its start."""
-    frame = _frame(count)
+def c_entry(count: int, kernel: int, temporaries: Sequence[int] = ()) -> bytes:
+    """`void f(p0, p1, ..)` of so many pointers, calling code `kernel` bytes from its start.
+
+    temporaries  offsets from one more pointer, the workspace, that are handed on as pointers
+    """
+    frame = _frame(count + max(1, len(temporaries)))
+    total = count + bool(temporaries)
     code = x86.add_imm(x86.RSP, -frame)
-    for at, register in enumerate(_ARGUMENTS[:count]):
-        code += x86.store64(Mem(x86.RSP, 8 * at), register)
-    return _finish(code, frame, kernel, b"")
+    for at in range(total):
+        if at < MOST_ARGUMENTS:
+            code += x86.store64(Mem(x86.RSP, 8 * at), _ARGUMENTS[at])
+            continue
+        # The caller has put the others behind its return address.
+        code += x86.load64(x86.RAX, Mem(x86.RSP, frame + 8 + 8 * (at - MOST_ARGUMENTS)))
+        code += x86.store64(Mem(x86.RSP, 8 * at), x86.RAX)
+    if temporaries:
+        code += x86.load64(10, Mem(x86.RSP, 8 * count))
+    for at, offset in enumerate(temporaries):
+        code += x86.lea(x86.RAX, Mem(10, offset))
+        code += x86.store64(Mem(x86.RSP, 8 * (count + at)), x86.RAX)
+    code += b"\x48\x89\xe7"  # mov rdi, rsp
+    code += x86.call(kernel - len(code) - 5)
+    return code + x86.add_imm(x86.RSP, frame) + x86.RET
 
 
-def python_entry(arrays: Sequence[Signature], kernel: int, workspace: int) -> bytes:
+def python_entry(arrays: Sequence[Signature], kernel: int) -> bytes:
     """`int f(a0, a1, ..)` of array objects: 0 when it ran, 1 when one is not as compiled for.
 
-    workspace  address that is handed on behind the arrays
-    kernel     the kernel's address
+    kernel  the kernel's address
     """
-    frame = _frame(len(arrays) + 1)
+    frame = _frame(len(arrays))
     checks: list[bytes] = []
     for register, array in zip(_ARGUMENTS, arrays, strict=False):
         checks.append(_compare64(register, _TYPE, id(np.ndarray)))
@@ -86,7 +101,6 @@ def python_entry(arrays: Sequence[Signature], kernel: int, workspace: int) -> by
     for at, register in enumerate(_ARGUMENTS[: len(arrays)]):
         body += x86.load64(x86.RAX, Mem(register, _DATA))
         body += x86.store64(Mem(x86.RSP, 8 * at), x86.RAX)
-    body += _move64(x86.RAX, workspace) + x86.store64(Mem(x86.RSP, 8 * len(arrays)), x86.RAX)
     body += b"\x48\x89\xe7"  # mov rdi, rsp
     body += _move64(x86.RAX, kernel) + b"\xff\xd0"  # call rax
     body += x86.add_imm(x86.RSP, frame) + x86.move_imm(x86.RAX, 0) + x86.RET
@@ -115,12 +129,6 @@ def _is_check(code: bytes) -> bool:
 def _frame(words: int) -> int:
     """Bytes of stack such that calls find it aligned to 16."""
     return 8 * words + (8 if words % 2 == 0 else 0)
-
-
-def _finish(code: bytes, frame: int, kernel: int, tail: bytes) -> bytes:
-    code += b"\x48\x89\xe7"  # mov rdi, rsp
-    code += x86.call(kernel - len(code) - 5)
-    return code + x86.add_imm(x86.RSP, frame) + tail + x86.RET
 
 
 def _move64(register: int, value: int) -> bytes:

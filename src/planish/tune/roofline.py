@@ -1,0 +1,146 @@
+"""The roofline: what this machine can compute and move at most, and how near a kernel comes.
+
+After Williams, Waterman and Patterson, "Roofline", CACM 2009. Peaks are measured with code of
+our own: multiply-adds on registers, and a sum over an array that no cache holds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from planish.base.records import Measurement, Outcome
+from planish.codegen.memory import Executable
+from planish.codegen.x86 import encoder as x86
+from planish.measure.machine import processor
+from planish.store.store import Key, Store
+
+if TYPE_CHECKING:
+    from planish.tune.tensors import Kernel
+
+Array = np.ndarray[Any, Any]
+
+_STREAM_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """Of one core: operations a second (f32, a multiply-add is two), bytes a second from memory."""
+
+    flops: float
+    bandwidth: float
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """A kernel against its limit.
+
+    seconds  median of one call
+    flops    operations of one call
+    bytes    of all inputs and outputs, each once
+    limit    seconds that the machine needs at least: for the operations or for the bytes
+    """
+
+    seconds: float
+    flops: int
+    bytes: int
+    limit: float
+    bound: str
+    peaks: Peaks
+
+    @property
+    def gflops(self) -> float:
+        """10^9 operations a second."""
+        return self.flops / self.seconds / 1e9
+
+    @property
+    def share(self) -> float:
+        """The limit's share of the time: 1 is as fast as the machine can be."""
+        return self.limit / self.seconds
+
+    def __str__(self) -> str:
+        return (
+            f"{self.gflops:.1f} GFLOP/s of {self.peaks.flops / 1e9:.1f}, "
+            f"{self.share:.0%} of the roofline ({self.bound} bound)"
+        )
+
+
+def peaks(vector: int) -> Peaks:
+    """This machine's, for vectors of so many bytes; measured once, then kept in the store."""
+    key = Key(f"peaks of {vector}-byte vectors", "native", "time", "x86", processor().fingerprint)
+    with Store.open_default() as store:
+        flops = _kept(store, key, "flops", lambda: _flops(vector))
+        return Peaks(flops, _kept(store, key, "bandwidth", _bandwidth))
+
+
+def _kept(store: Store, key: Key, name: str, measure: Callable[[], list[float]]) -> float:
+    """A peak from the store, or measured now: the best rate, since a peak is no mean."""
+    known = store.get(key, name)
+    if known is None or not known.ok:
+        rates = measure()
+        measured = Measurement(max(rates), "1/s", {}, tuple(rates), key.machine)
+        known = Outcome(name, measured)
+        store.put(key, known)
+    return known.value
+
+
+def _flops(vector: int) -> list[float]:
+    """Multiply-adds on twelve registers, four million of each."""
+    trips, registers = 1 << 20, 12
+    width = vector or 16
+    # Twelve independent chains, so that no multiply-add waits for the one before it.
+    rounds = b"".join(x86.vector("vfmadd231ps", width, at, 14, 15) for at in range(registers))
+    body = rounds * 4
+    zero = b"".join(x86.vector("vpxor", width, at, at, at) for at in range(16))
+    loop = body + x86.dec(x86.RCX)
+    code = zero + x86.move_imm(x86.RCX, trips) + loop + x86.jnz(-len(loop) - 6)
+    memory = Executable(code + x86.VZEROUPPER + x86.RET)
+    function = ctypes.CFUNCTYPE(None)(memory.address())
+    operations = trips * 4 * registers * (width // 4) * 2
+    return _rate(function, operations)
+
+
+def _bandwidth() -> list[float]:
+    from planish.tune.tensors import Einsum
+
+    data = np.ones(_STREAM_BYTES // 4, np.float32)
+    sum_all = Einsum("n->")
+    sum_all(data)
+    return _rate(lambda: sum_all(data), data.nbytes)
+
+
+def _rate(function: Callable[[], object], amount: int) -> list[float]:
+    """Five rates."""
+    function()
+    rates = []
+    for _ in range(5):
+        started = time.perf_counter()
+        function()
+        rates.append(amount / (time.perf_counter() - started))
+    return rates
+
+
+def measure_kernel(kernel: Kernel, arrays: Sequence[Array], seconds: float = 0.2) -> Roofline:
+    """Time a kernel (at least five calls, about so many seconds) and set it against its limit."""
+    program = kernel.program
+    given = list(arrays) or [np.zeros(t.shape, t.type.numpy) for t in program.inputs]
+    kernel(*given)
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 5 or (time.perf_counter() < end and len(times) < 10_000):
+        started = time.perf_counter()
+        kernel(*given)
+        times.append(time.perf_counter() - started)
+    top = peaks(processor().vector)
+    flops, moved = program.flops(), program.bytes()
+    rate = top.flops / (2 if any(t.type.name == "f64" for t in program.inputs) else 1)
+    compute = flops / (rate * kernel.threads)
+    memory = moved / top.bandwidth
+    bound = "compute" if compute >= memory else "memory"
+    return Roofline(statistics.median(times), flops, moved, max(compute, memory), bound, top)
