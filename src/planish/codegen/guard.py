@@ -26,7 +26,7 @@ def guarded(array: Array, *, at_end: bool) -> Array:
 
     The pages live as long as the process: this is for tests.
     """
-    data = np.ascontiguousarray(array)
+    data = np.array(array, order="C")
     size = data.nbytes
     pages = -(-max(size, 1) // _PAGE)
     block = mmap.mmap(-1, (pages + 2) * _PAGE)

@@ -173,9 +173,13 @@ def pack(nest: Nest, stage: str, tensor: str, at: str, blocks: Sequence[Block]) 
         {axis: found.extents[axis] for axis in axes},
     )  # fmt: skip
     program = _with_copy(nest.program, found, copy, read.tensor, packed)
+    path = _path(nest, stage)
+    around = path[: path.index(_loop(path, stage, at)) + 1] if at else ()
     node: Node = Do(name)
-    for at_block, block in enumerate(reversed(blocks)):
-        lanes = at_block == 0 and block.step == 1
+    for place, block in enumerate(reversed(blocks)):
+        if any(loop.axis == block.axis and loop.step <= block.step for loop in around):
+            continue  # walked by the loops around it already
+        lanes = place == 0 and block.step == 1
         node = For(block.axis, block.step, "vector" if lanes else "", (node,))
     layouts = (*nest.layouts, (name, tuple(blocks)))
     nest = Nest(program, nest.body, layouts, nest.prefetch)

@@ -178,6 +178,10 @@ class Kernel:
         named  inputs by name instead of by position
         Raises UsageError on a wrong number, type or shape.
         """
+        if self._vector < 32:
+            raise UsageError(
+                f"a kernel for {self.target} does not run here", hint="save it as an object file"
+            )
         if self._fast is not None and not named and len(arrays) == self._inputs:
             result = self._fast(*arrays) if out is None else self._fast_into(arrays, out)
             if result is not None:
