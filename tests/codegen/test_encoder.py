@@ -23,7 +23,7 @@ _BINARY = {
     name
     for name in ROWS
     if re.fullmatch(
-        r"v(add|sub|mul|div|min|max)p[sd]|vfn?madd\d+p[sd]|vp(and|or|xor|addd|subd|addq|subq"
+        r"v(add|sub|mul|div|min|max|scalef)p[sd]|vfn?madd\d+p[sd]|vp(and|or|xor|addd|subd|addq|subq"
         r"|mulld|minsd|maxsd)|vpcmp(eq|gt)d",
         name,
     )
@@ -62,7 +62,7 @@ _WIDTHS = ((16, False), (32, False), (16, True), (32, True), (64, True))
 def test_binary_instructions_decode_to_what_was_asked(name: str) -> None:
     row = ROWS[name]
     for width, wide in _WIDTHS:
-        if wide and not row.evex:
+        if not (row.evex if wide else row.vex):
             continue
         numbers = (0, 5, 8, 15, 16, 31) if wide else (0, 5, 8, 15)
         for a, b, c in itertools.product(numbers, repeat=3):

@@ -19,8 +19,9 @@ _FUNCTIONS = {
 class Arithmetic:
     """Emits instructions into `items`; also the Builder of the elementary functions."""
 
-    def __init__(self, items: list[vir.Item], lanes: int) -> None:
+    def __init__(self, items: list[vir.Item], lanes: int, *, scales: bool) -> None:
         self.items = items
+        self.scales = scales
         self.lanes = lanes
         self.count = 0
         self._constants: dict[int, tuple[float | int, str]] = {}
@@ -178,6 +179,9 @@ class Arithmetic:
 
     def from_int(self, a: int, itype: str) -> int:
         return self.op("cvt", "f32" if itype == "i32" else "f64", a, imm=itype)
+
+    def scale(self, a: int, n: int, type: str) -> int | None:
+        return self.op("scale", type, a, n) if self.scales else None
 
     def select(self, pred: str, a: int, b: int, x: int, y: int, type: str) -> int:
         return self.choose(pred, type, a, b, x, y)

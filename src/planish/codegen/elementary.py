@@ -43,6 +43,9 @@ class Builder(Protocol[V]):
     def from_int(self, a: V, itype: str) -> V: ...
     def select(self, pred: str, a: V, b: V, x: V, y: V, type: str) -> V: ...
 
+    def scale(self, a: V, n: V, type: str) -> V | None:
+        """a * 2^n, rounded once, where the machine has an instruction for it."""
+
 
 _LOG2_E = 1.4426950408889634
 # ln 2 in two parts; the first has so many zeros at its end that its products with n are exact.
@@ -143,7 +146,8 @@ def _exp_small(b: Builder[V], x: V, type: str) -> V:
     q = _polynomial(b, r, _EXP[type], type)
     one = b.const(1.0, type)
     value = b.add(b.fma(b.mul(r, r, type), q, r, type), one, type)
-    return b.mul(value, _power(b, n, type), type)
+    scaled = b.scale(value, n, type)
+    return scaled if scaled is not None else b.mul(value, _power(b, n, type), type)
 
 
 def exp(b: Builder[V], x: V, type: str) -> V:
@@ -157,6 +161,9 @@ def exp(b: Builder[V], x: V, type: str) -> V:
     n, r = _reduce(b, x, type)
     q = _polynomial(b, r, _EXP[type], type)
     value = b.add(b.fma(b.mul(r, r, type), q, r, type), b.const(1.0, type), type)
+    scaled = b.scale(value, n, type)
+    if scaled is not None:
+        return scaled
     half = b.round(b.mul(n, b.const(0.5, type), type), type)
     value = b.mul(value, _power(b, half, type), type)
     return b.mul(value, _power(b, b.sub(n, half, type), type), type)

@@ -22,6 +22,19 @@ Ranges = Mapping[str, int]
 
 _COMBINE = {"sum": "add", "prod": "mul"}
 
+
+@dataclass(frozen=True)
+class Machine:
+    """What lowering must know of a target.
+
+    vector  bytes of its widest vector register
+    scales  whether it multiplies by powers of two in one instruction
+    """
+
+    vector: int
+    scales: bool = False
+
+
 # Bytes that operands are prefetched ahead of their use: far enough for the second cache.
 _AHEAD = 2048
 
@@ -37,7 +50,7 @@ class Shape:
     lengths  the stage's axes, as long as they are here
     first    whether reductions begin here; else what is stored is gone on with
     last     whether they end here, and `post` is applied
-    vector   bytes of a vector register
+    machine  what registers and instructions it has
     prefetch names of tensors that are touched ahead of their use
     """
 
@@ -46,7 +59,7 @@ class Shape:
     lengths: Ranges
     first: bool
     last: bool
-    vector: int
+    machine: Machine
     prefetch: frozenset[str]
 
 
@@ -92,10 +105,10 @@ class _Builder:
         } | {stage.out.type.computed}
         self.lanes = 1
         if self.axis:
-            self.lanes = lanes_for(sorted(types), shape.lengths[self.axis], shape.vector)
+            self.lanes = lanes_for(sorted(types), shape.lengths[self.axis], shape.machine.vector)
         self.inner = {loop.axis for loop in shape.loops if loop.axis in stage.bound}
         self.free: dict[int, frozenset[str]] = {}
-        self.math = Arithmetic([], self.lanes)
+        self.math = Arithmetic([], self.lanes, scales=shape.machine.scales)
         self.before_loops: list[vir.Item] = []
         self.in_loops = False
         self.memo: dict[object, int] = {}

@@ -13,22 +13,11 @@ from dataclasses import dataclass
 
 from planish.base.errors import UsageError
 from planish.codegen import vir
-from planish.codegen.kernel import Ranges, Shape, build_kernel
+from planish.codegen.kernel import Machine, Ranges, Shape, build_kernel
 from planish.codegen.layout import Place, move, place_temporary, row_major
 from planish.tensor.expr import Access
 from planish.tensor.loops import Do, For, Nest, Node, leaves
 from planish.tensor.program import Stage
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What lowering must know of a target.
-
-    vector   bytes of its widest vector register
-    """
-
-    name: str
-    vector: int
 
 
 @dataclass(frozen=True)
@@ -274,7 +263,7 @@ class _Lowering:
                 lengths,
                 first,
                 last,
-                self.machine.vector,
+                self.machine,
                 frozenset(tensor for name, tensor in self.nest.prefetch if name == stage.name),
             )
             self.kernels[key] = build_kernel(shape, self._pointers(stage), self.places)

@@ -23,7 +23,7 @@ from planish.tensor.loops import (
     verify,
     with_body,
 )
-from planish.tensor.program import Program, Stage, with_tensors
+from planish.tensor.program import Program, Stage, exchange
 
 
 def split(nest: Nest, stage: str, axis: str, step: int) -> Nest:
@@ -152,27 +152,25 @@ def pack(nest: Nest, stage: str, tensor: str, at: str, blocks: Sequence[Block]) 
                             for n by 48
                               ..
                                 do C            (reads B_packed_C)
-    `at` is empty for the whole tensor, before everything.
+    `at` is empty for all that is read, before everything. What is read through windows or strides
+    (`x[2*h + r]`) is spread out: the copy has one dimension for each axis.
     """
     found = _stage(nest, stage)
     reads = [a for a in found.reads if a.tensor.name == tensor]
     if not reads:
         raise unknown("operand", tensor, [a.tensor.name for a in found.reads])
-    if len(set(reads)) > 1 or any(
-        len(i.terms) != 1 or i.terms[0][1] != 1 or i.constant for i in reads[0].indices
-    ):
-        raise UsageError(f"pack {stage} {tensor}: it is read through other than plain axes")
+    if len(set(reads)) > 1:
+        raise UsageError(f"pack {stage} {tensor}: it is read in {len(set(reads))} ways")
     read = reads[0]
-    axes = tuple(index.axes[0] for index in read.indices)
-    if {b.axis for b in blocks} != set(axes) or len(set(axes)) != len(axes):
+    axes = tuple(dict.fromkeys(axis for index in read.indices for axis in index.axes))
+    if {b.axis for b in blocks} != set(axes):
         raise UsageError(f"pack {stage} {tensor}: the layout is to name the axes {list(axes)}")
     name = f"{tensor}_packed_{stage}"
-    packed = Tensor(name, read.tensor.shape, read.tensor.type)
-    copy = Stage(
-        name, Access(packed, read.indices), axes, (), "", read, None,
-        {axis: found.extents[axis] for axis in axes},
-    )  # fmt: skip
-    program = _with_copy(nest.program, found, copy, read.tensor, packed)
+    extents = {axis: found.extents[axis] for axis in axes}
+    packed = Tensor(name, tuple(extents.values()), read.tensor.type)
+    copied = Access(packed, tuple(Axis(axis).index for axis in axes))
+    copy = Stage(name, copied, axes, (), "", read, None, extents)
+    program = _with_copy(nest.program, found, copy, read, copied)
     path = _path(nest, stage)
     around = path[: path.index(_loop(path, stage, at)) + 1] if at else ()
     node: Node = Do(name)
@@ -350,13 +348,12 @@ def _checked(nest: Nest) -> Nest:
 
 
 def _with_copy(
-    program: Program, stage: Stage, copy: Stage, tensor: Tensor, packed: Tensor
+    program: Program, stage: Stage, copy: Stage, read: Access, copied: Access
 ) -> Program:
-    swap = {tensor: packed}
     changed = replace(
         stage,
-        body=with_tensors(stage.body, swap),
-        post=with_tensors(stage.post, swap) if stage.post else None,
+        body=exchange(stage.body, read, copied),
+        post=exchange(stage.post, read, copied) if stage.post else None,
     )
     stages: list[Stage] = []
     for old in program.stages:

@@ -7,7 +7,7 @@ that are not the stage's own are hoisted into temporaries.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 
 from planish.base.errors import UsageError
@@ -290,7 +290,7 @@ class _Lowering:
         main = next(iter(_outermost(body)), None)
         if main and any(extents[n] == 0 for n in main.bound):
             nothing = Const(identity(main.name, main.type), main.type)
-            return self._stage(name, out, axes, _replace(body, main, nothing), extents)
+            return self._stage(name, out, axes, exchange(body, main, nothing), extents)
         bound = main.bound if main else ()
         names = {n: self._name(n, extents[n]) for n in dict.fromkeys(axes + bound)}
         own = {names[n]: extents[n] for n in axes + bound}
@@ -298,7 +298,7 @@ class _Lowering:
         axes = tuple(names[n] for n in axes)
         if main is None:
             return Stage(name, out, axes, (), "", rename(body, names), None, own)
-        post = None if body == main else rename(_replace(body, main, Accumulator(main.type)), names)
+        post = None if body == main else rename(exchange(body, main, Accumulator(main.type)), names)
         bound = tuple(names[n] for n in bound)
         inner = rename(main.body, names)
         return Stage(name, out, axes, bound, main.name, inner, post, own, main.modulo)
@@ -323,14 +323,8 @@ def _all_bound(expr: Expr) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n for e in walk(expr) if isinstance(e, Reduce) for n in e.bound))
 
 
-def _replace(expr: Expr, old: Expr, new: Expr) -> Expr:
+def exchange(expr: Expr, old: Expr, new: Expr) -> Expr:
+    """The expression with one part exchanged for another, wherever it occurs."""
     if expr == old:
         return new
-    return rebuild(expr, [_replace(part, old, new) for part in children(expr)])
-
-
-def with_tensors(expr: Expr, tensors: Mapping[Tensor, Tensor]) -> Expr:
-    """The expression with tensors exchanged for others of the same shape."""
-    if isinstance(expr, Access):
-        return replace(expr, tensor=tensors.get(expr.tensor, expr.tensor))
-    return rebuild(expr, [with_tensors(part, tensors) for part in children(expr)])
+    return rebuild(expr, [exchange(part, old, new) for part in children(expr)])

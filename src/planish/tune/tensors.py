@@ -26,7 +26,14 @@ from planish.codegen.layout import row_major
 from planish.codegen.memory import Executable
 from planish.codegen.native import Image, Native, build_image
 from planish.codegen.x86.registers import DoesNotFit
-from planish.codegen.x86.thunk import MOST_ARGUMENTS, Signature, layout_holds, python_entry
+from planish.codegen.x86.thunk import (
+    MOST_ARGUMENTS,
+    Signature,
+    builtin_function,
+    fastcall_entry,
+    layout_holds,
+    python_entry,
+)
 from planish.measure.machine import processor
 from planish.tensor.einsum import Spec, einsum_program, parse_spec
 from planish.tensor.expr import Axis, Expr, Tensor, free_axes
@@ -43,8 +50,11 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Strides = tuple[tuple[int, ...], ...]
 
+# Operations of a kernel so brief that it keeps the GIL: releasing it costs more than it gives.
+_BRIEF = 1 << 20
+
 # Part of every key on disk: raise it when generated code changes.
-_FORMAT = "2"
+_FORMAT = "3"
 
 
 @dataclass
@@ -101,8 +111,9 @@ class Kernel:
         self._vector = vector_of(target)
         self._plain = tuple(row_major(t.shape, t.type.size) for t in self._arguments)
         self._compiled: dict[Strides, Native] = {}
-        self._fast: Callable[..., Array | None] | None = None
-        self._entry: Callable[..., int] | None = None
+        self._fast: Callable[[tuple[Array, ...]], Array | None] | None = None
+        self._into: Callable[..., Array | None] | None = None
+        self._alive: tuple[object, ...] = ()
         self._workers = ThreadPoolExecutor(threads) if threads > 1 else None
         self._inputs = len(program.inputs)
         self._workspaces: list[Array] = []
@@ -178,29 +189,30 @@ class Kernel:
         named  inputs by name instead of by position
         Raises UsageError on a wrong number, type or shape.
         """
-        if self._vector < 32:
-            raise UsageError(
-                f"a kernel for {self.target} does not run here", hint="save it as an object file"
-            )
-        if self._fast is not None and not named and len(arrays) == self._inputs:
-            result = self._fast(*arrays) if out is None else self._fast_into(arrays, out)
+        fast = self._fast
+        if fast is not None and not named and len(arrays) == self._inputs:
+            result = fast(arrays) if out is None else self._fast_into(arrays, out)
             if result is not None:
                 return result
         return self._checked_call(arrays, out, named)
 
     def _fast_into(self, arrays: Sequence[Array], out: Array) -> Array | None:
         """The fast call into a given array; None where it needs a closer look."""
-        assert self._entry is not None
+        assert self._into is not None
         if type(out) is not np.ndarray or not out.flags.writeable:
             return None
         for array in arrays:
             if type(array) is not np.ndarray or np.may_share_memory(array, out):
                 return None
-        return None if self._entry(*map(id, arrays), id(out)) else out
+        return self._into(*arrays, out)
 
     def _checked_call(
         self, arrays: Sequence[Array], out: Array | None, named: Mapping[str, Array]
     ) -> Any:
+        if self.target == "aarch64":
+            raise UsageError(
+                "a kernel for aarch64 does not run here", hint="save it as an object file"
+            )
         inputs = self._bind(arrays, named)
         outputs = self._outputs(out)
         if out is not None and any(np.may_share_memory(out, x) for x in inputs):
@@ -257,9 +269,13 @@ class Kernel:
         native.run([*pointers, base + -base % 64], self._workers)
         self._workspaces.append(workspace)
 
-    def _fast_call(self, arrays: Sequence[Array]) -> Callable[..., Array | None] | None:
+    def _fast_call(
+        self, arrays: Sequence[Array]
+    ) -> Callable[[tuple[Array, ...]], Array | None] | None:
         """A call for arrays just like these, checked in machine code; None where it cannot be."""
         native = self.native(tuple(a.strides for a in arrays))
+        if self._vector < 32:
+            return None
         calls = native.image.calls
         if (
             len(arrays) > MOST_ARGUMENTS
@@ -273,10 +289,24 @@ class Kernel:
         ):
             return None
         signatures = [Signature(a.dtype, a.shape, a.strides) for a in arrays]
+        shape, dtype = arrays[-1].shape, arrays[-1].dtype
+        empty = np.empty
+        if self.program.flops() < _BRIEF:
+            code = Executable(fastcall_entry(signatures, native.address()))
+            brief, keep = builtin_function(code.address())
+            self._into = brief
+            self._alive = (code, keep)
+            return lambda arrays: brief(*arrays, empty(shape, dtype))
         code = Executable(python_entry(signatures, native.address()))
         form = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * len(arrays))
-        entry = self._entry = form(code.address())
-        return _fast_entry(entry, arrays[-1].shape, arrays[-1].dtype, len(arrays) - 1, code)
+        entry = form(code.address())
+        self._alive = (code,)
+
+        def into(*arrays: Array) -> Array | None:
+            return None if entry(*map(id, arrays)) else arrays[-1]
+
+        self._into = into
+        return lambda arrays: into(*arrays, empty(shape, dtype))
 
     @property
     def asm(self) -> str:
@@ -304,34 +334,6 @@ class Kernel:
     def __repr__(self) -> str:
         shapes = ", ".join(f"{t.name} {t.type}{list(t.shape)}" for t in self.program.inputs)
         return f"Kernel({shapes} -> {_names(self.program.outputs)})"
-
-
-def _fast_entry(
-    entry: Callable[..., int], shape: tuple[int, ...], dtype: Any, inputs: int, code: Executable
-) -> Callable[..., Array | None]:
-    """A function of arrays: the output, or None where an array is not as it was compiled for."""
-    empty = np.empty
-    if inputs == 1:
-
-        def one(a: Array, keep: object = code) -> Array | None:
-            out = empty(shape, dtype)
-            return None if entry(id(a), id(out)) else out
-
-        return one
-    if inputs == 2:
-
-        def two(a: Array, b: Array, keep: object = code) -> Array | None:
-            out = empty(shape, dtype)
-            return None if entry(id(a), id(b), id(out)) else out
-
-        return two
-
-    def many(*arrays: Array) -> Array | None:
-        out = empty(shape, dtype)
-        return None if entry(*map(id, arrays), id(out)) else out
-
-    many.keep = code  # type: ignore[attr-defined]
-    return many
 
 
 def _names(tensors: Sequence[Tensor]) -> str:
@@ -459,7 +461,7 @@ class Einsum:
         fast = last._fast if last is not None else None
         if fast is not None and len(arrays) == self._count:
             assert last is not None
-            result = fast(*arrays) if out is None else last._fast_into(arrays, out)
+            result = fast(arrays) if out is None else last._fast_into(arrays, out)
             if result is not None:
                 return result
         return self.kernel(*arrays)(*map(np.asarray, arrays), out=out)

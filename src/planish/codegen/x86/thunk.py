@@ -10,7 +10,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,22 +91,88 @@ def python_entry(arrays: Sequence[Signature], kernel: int) -> bytes:
     frame = _frame(len(arrays))
     checks: list[bytes] = []
     for register, array in zip(_ARGUMENTS, arrays, strict=False):
-        checks.append(_compare64(register, _TYPE, id(np.ndarray)))
-        checks.append(_compare64(register, _DTYPE, id(array.dtype)))
-        checks.append(_compare32(Mem(register, _NDIM), len(array.shape)))
-        for offset, words in ((_SHAPE, array.shape), (_STRIDES, array.strides)):
-            if words:
-                checks.append(x86.load64(10, Mem(register, offset)))
-            checks += [_compare64_imm(Mem(10, 8 * at), word) for at, word in enumerate(words)]
+        checks += _array_checks(register, array)
     body = x86.add_imm(x86.RSP, -frame)
     for at, register in enumerate(_ARGUMENTS[: len(arrays)]):
         body += x86.load64(x86.RAX, Mem(register, _DATA))
         body += x86.store64(Mem(x86.RSP, 8 * at), x86.RAX)
-    body += b"\x48\x89\xe7"  # mov rdi, rsp
-    body += _move64(x86.RAX, kernel) + b"\xff\xd0"  # call rax
-    body += x86.add_imm(x86.RSP, frame) + x86.move_imm(x86.RAX, 0) + x86.RET
-    failed = x86.move_imm(x86.RAX, 1) + x86.RET
-    return _guarded(checks, body, failed)
+    body += _call(kernel) + x86.add_imm(x86.RSP, frame)
+    return _guarded(checks, body + x86.move_imm(x86.RAX, 0) + x86.RET, x86.move_imm(x86.RAX, 1))
+
+
+def fastcall_entry(arrays: Sequence[Signature], kernel: int) -> bytes:
+    """A METH_FASTCALL function of array objects, outputs last: the last one when it ran, else None.
+
+    The GIL is held meanwhile, so that this is for kernels that take microseconds.
+    """
+    count = len(arrays)
+    frame = _frame(count + 1)  # one word more: rbx is saved
+    checks = [_compare_register(x86.RDX, count)]
+    for at, array in enumerate(arrays):
+        checks.append(x86.load64(11, Mem(x86.RSI, 8 * at)))
+        checks += _array_checks(11, array)
+    body = x86.push(x86.RBX) + b"\x48\x89\xf3"  # mov rbx, rsi
+    body += x86.add_imm(x86.RSP, -frame)
+    for at in range(count):
+        body += x86.load64(x86.RAX, Mem(x86.RSI, 8 * at))
+        body += x86.load64(x86.RAX, Mem(x86.RAX, _DATA))
+        body += x86.store64(Mem(x86.RSP, 8 * at), x86.RAX)
+    body += _call(kernel) + x86.add_imm(x86.RSP, frame)
+    body += x86.load64(x86.RAX, Mem(x86.RBX, 8 * (count - 1))) + _count_up() + x86.pop(x86.RBX)
+    none = _move64(x86.RAX, id(None))
+    if sys.version_info < (3, 12):  # later, None is immortal and not counted
+        none += _count_up()
+    return _guarded(checks, body + x86.RET, none)
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p), ("method", ctypes.c_void_p), ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )  # fmt: skip
+
+
+_METH_FASTCALL = 0x80
+
+
+def builtin_function(address: int) -> tuple[Callable[..., Any], object]:
+    """A METH_FASTCALL function at an address as a Python callable, and what has to live with it."""
+    definition = _MethodDef(b"kernel", address, _METH_FASTCALL, None)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = (
+        ctypes.py_object,
+        (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
+    )
+    return make(ctypes.addressof(definition), None, None), definition
+
+
+def _array_checks(register: int, array: Signature) -> list[bytes]:
+    """Comparisons of an array object in a register: type, element type, shape, strides."""
+    checks = [
+        _compare64(register, _TYPE, id(np.ndarray)),
+        _compare64(register, _DTYPE, id(array.dtype)),
+        _compare32(Mem(register, _NDIM), len(array.shape)),
+    ]
+    for offset, words in ((_SHAPE, array.shape), (_STRIDES, array.strides)):
+        if words:
+            checks.append(x86.load64(10, Mem(register, offset)))
+        checks += [_compare64_imm(Mem(10, 8 * at), word) for at, word in enumerate(words)]
+    return checks
+
+
+def _call(kernel: int) -> bytes:
+    """Call the kernel on the pointers at the top of the stack."""
+    return b"\x48\x89\xe7" + _move64(x86.RAX, kernel) + b"\xff\xd0"  # mov rdi, rsp; call rax
+
+
+def _count_up() -> bytes:
+    """inc dword [rax]: one reference more; counts are 32 bits wide from CPython 3.12 on."""
+    return b"\xff\x00"
+
+
+def _compare_register(register: int, value: int) -> bytes:
+    """cmp r64, imm8"""
+    return bytes([0x48 | register >> 3, 0x83, 0xF8 | register & 7, value])
 
 
 def _guarded(checks: Sequence[bytes], body: bytes, failed: bytes) -> bytes:
@@ -119,11 +186,11 @@ def _guarded(checks: Sequence[bytes], body: bytes, failed: bytes) -> bytes:
         code += check
         if _is_check(check):
             code += b"\x0f\x85" + struct.pack("<i", total - at + len(body))
-    return code + body + failed
+    return code + body + failed + x86.RET
 
 
 def _is_check(code: bytes) -> bool:
-    return not code.startswith((b"\x4c\x8b", b"\x4d\x8b"))  # anything but mov r10, [..]
+    return not code.startswith((b"\x4c\x8b", b"\x4d\x8b"))  # anything but mov r10 or r11, [..]
 
 
 def _frame(words: int) -> int:
