@@ -270,7 +270,7 @@ def _fft_stage(n_: int) -> Case:
     half = n_ // 2
     tensor = pl.define("out", [i], (re[i] - re[i + half]) * wr[i] - (im[i] - im[i + half]) * wi[i])
 
-    def numpy(re: Array, im: Array, wr: Array, wi: Array) -> Array:
+    def numpy(re: Array, wr: Array, im: Array, wi: Array) -> Array:
         result: Array = (re[:half] - re[half:]) * wr - (im[:half] - im[half:]) * wi
         return result
 

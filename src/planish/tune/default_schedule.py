@@ -248,6 +248,8 @@ class _Rules:
         """A tile of rows and vectors in registers."""
         name = self.stage.name
         rows_axis = self._reused_axis()
+        if not rows_axis and self._is_streamed():
+            return self._by_rows()
         rows, vectors = self._tile_sizes(rows_axis)
         sizes = {rows_axis: rows} if rows_axis else {}
         width = vectors * self.lanes
@@ -256,12 +258,36 @@ class _Rules:
         self._blocking(found, rows_axis, rows, width)
         return found
 
+    def _is_streamed(self) -> bool:
+        """Whether an operand of many long rows, used once, is summed up row by row."""
+        stage = self.stage
+        if len(stage.bound) != 1 or len(stage.axes) != 1 or stage.out.type != stage.body.type:
+            return False
+        depth, across = self.extents[stage.bound[0]], self.extents[self.vector]
+        size = stage.body.type.size
+        fits = across * size <= self.target.l2 // 8
+        return fits and across * size >= 2048 and depth >= 32 and depth * across * size > 256 << 10
+
+    def _by_rows(self) -> list[Step]:
+        """Eight rows at a time over all columns: memory is read in order, sums stay cached."""
+        name, k, n = self.stage.name, self.stage.bound[0], self.vector
+        width = 4 * self.lanes
+        return [
+            step("split", name, k, 8),
+            step("split", name, n, width),
+            step("reorder", name, f"{k}/8", f"{n}/{width}", k, n),
+            step("unroll", name, k),
+            step("vectorise", name, n),
+        ]
+
     def _tile_sizes(self, rows_axis: str) -> tuple[int, int]:
         """Rows and vectors of the register tile, by cycles that the whole stage would take."""
         most_rows = self.extents[rows_axis] if rows_axis else 1
         length = self.extents[self.vector]
         most_vectors = -(-length // self.lanes)
         spare = 2 if not self._is_heavy() else 12
+        # Rows that lie a large power of two apart fall into few sets of the cache.
+        fetch = 1.0 if self._collides() else 0.15
         best, best_cost = (1, 1), math.inf
         for vectors in range(1, min(8, most_vectors) + 1):
             for rows in range(1, min(16, most_rows) + 1):
@@ -271,10 +297,25 @@ class _Rules:
                 for r, count_r in _parts(most_rows, rows):
                     for v, count_v in _parts(most_vectors, vectors):
                         work = max(r * v, r + v, _LATENCY)
-                        cost += count_r * count_v * (work / 2 + 0.15 * (r + v))
+                        cost += count_r * count_v * (work / 2 + 0.15 * r + fetch * v)
                 if cost < best_cost * 0.999:
                     best, best_cost = (rows, vectors), cost
         return best
+
+    def _collides(self) -> bool:
+        """Whether an operand is walked down columns whose rows share cache sets, and not packed."""
+        reads = [a for a in self.stage.reads if self.vector in self._axes(a)]
+        rows = math.prod(self.extents[a] for a in self.stage.axes if a != self.vector)
+        return rows <= 64 and any(
+            self._stride(a, axis) * a.type.size % 8192 == 0 and self._stride(a, axis)
+            for a in reads
+            for axis in self.stage.bound
+        )
+
+    def _walked(self) -> int:
+        """Bytes of the operands that lie along the vector axis."""
+        reads = [a for a in self.stage.reads if self.vector in self._axes(a)]
+        return sum(math.prod(a.tensor.shape) * a.type.size for a in reads)
 
     def _blocking(self, found: list[Step], rows_axis: str, rows: int, width: int) -> None:
         """Unrolling of the innermost reduction; for products, packing and cache blocks."""
@@ -288,13 +329,22 @@ class _Rules:
             found.append(step("unroll", name, inner))
         product = self._product(self.vector)
         if product is None or not rows_axis or len(stage.bound) != 1:
+            self._window_blocking(found, rows_axis, rows, width)
             return
         a, b = product
         k, n, m = inner, self.vector, rows_axis
         size = b.type.size
         depth, across, many = self.extents[k], self.extents[n], self.extents[m]
         lies_badly = self._stride(b, n) != 1
-        small = many < 4 * rows or depth < 8 or depth * across * size <= 192 << 10
+        if not lies_badly and many <= 48 and depth >= 256 and depth * across * size > 256 << 10:
+            # Few rows: a block of the other operand's rows is read in order, then the next one.
+            found.append(step("split", name, k, 64))
+            outer_n = [f"{n}/{width}"] if across > width else []
+            outer_m = [f"{m}/{rows}"] if many > rows else []
+            batch = [x for x in stage.axes if x not in (m, n)]
+            found.append(step("reorder", name, *batch, f"{k}/64", *outer_n, *outer_m))
+            return
+        small = many < max(96, 4 * rows) or depth < 8 or depth * across * size <= 192 << 10
         if (small or across <= width) and not lies_badly:
             if many > rows and across > width:
                 found.append(step("reorder", name, f"{n}/{width}", f"{m}/{rows}"))
@@ -328,10 +378,42 @@ class _Rules:
             found.append(step("pack", name, a.tensor.name, *at, "as", f"{m}/{rows}", m, k))
         found.append(step("prefetch", name, stage.out.tensor.name))
 
+    def _window_blocking(self, found: list[Step], rows_axis: str, rows: int, width: int) -> None:
+        """Convolutions: strided windows are spread out, large weights stay while all rows pass."""
+        stage, name, n = self.stage, self.stage.name, self.vector
+        if not rows_axis:
+            return
+        outer_n = [f"{n}/{width}"] if self.extents[n] > width else []
+        outer_m = [f"{rows_axis}/{rows}"] if self.extents[rows_axis] > rows else []
+        others = [x for x in stage.axes if x not in (n, rows_axis)]
+        strided = [a for a in stage.reads if self._stride(a, n) not in (0, 1)]
+        if len(strided) == 1 and self._is_worth_packing(strided[0], n):
+            own = dict.fromkeys(x for x in self._axes(strided[0]) if x != n)
+            shared = [x for x in others if x in own]
+            found.append(step("reorder", name, *others, *outer_n, *outer_m))
+            at = ["at", others[-1]] if shared and others[-1] in own else []
+            order = [*shared, *(x for x in own if x not in shared), n]
+            found.append(step("pack", name, strided[0].tensor.name, *at, "as", *order))
+            return
+        if outer_n and self._walked() > self.target.l2 // 4:
+            found.append(step("reorder", name, *outer_n, *self._outer(rows_axis, rows)))
+
+    def _outer(self, rows_axis: str, rows: int) -> list[str]:
+        """Loops outside the tile but for those over vectors, in the order of the axes."""
+        names = []
+        for axis in self.stage.axes:
+            if axis == rows_axis and self.extents[axis] > rows:
+                names.append(f"{axis}/{rows}")
+            elif axis not in (rows_axis, self.vector):
+                names.append(axis)
+        return names
+
     def _is_worth_packing(self, access: Access, axis: str) -> bool:
         """Whether a product's operand, strided along the axis, is used often once it is packed."""
-        product = self._product(axis)
-        if product is None or product[1] != access or len(self.stage.bound) != 1:
+        body = self.stage.body
+        if not isinstance(body, Op) or body.name != "mul" or access not in body.arguments:
+            return False
+        if not all(isinstance(a, Access) for a in body.arguments):
             return False
         rows = [a for a in self.stage.axes if a not in self._axes(access)]
         return math.prod(self.extents[a] for a in rows) >= 24 and self.extents[axis] >= 8
