@@ -108,6 +108,10 @@ class _Builder:
             self.lanes = lanes_for(sorted(types), shape.lengths[self.axis], shape.machine.vector)
         self.inner = {loop.axis for loop in shape.loops if loop.axis in stage.bound}
         self.free: dict[int, frozenset[str]] = {}
+        # Displacements of accesses by (axis, offset), and where they start.
+        self.known: dict[int, dict[object, int]] = {}
+        self.pointer_of: dict[int, int] = {}
+        self.most = len(stage.all_axes)
         self.math = Arithmetic([], self.lanes, scales=shape.machine.scales)
         self.before_loops: list[vir.Item] = []
         self.in_loops = False
@@ -363,7 +367,7 @@ class _Builder:
         if isinstance(expr, Const):
             return self.math.constant(expr.value, expr.type.computed)
         axes = self._axes(expr)
-        own = tuple(o for o in offsets if o[0] in axes)
+        own = offsets if len(axes) >= self.most else tuple(o for o in offsets if o[0] in axes)
         part = chunk if self.axis in axes else None
         key = (id(expr), own, part, total if "*" in axes else -1)
         found = self.memo.get(key)
@@ -418,23 +422,34 @@ class _Builder:
     # Memory.
 
     def _displacement(self, access: Access, offsets: Offsets, chunk: _Chunk | None) -> int:
-        place = self.places[access.tensor.name]
-        at = start(access, place)
+        own = self.known.get(id(access))
+        if own is None:
+            own = self.known[id(access)] = {"": start(access, self.places[access.tensor.name])}
+        at = own[""]
         for axis, offset in offsets:
             if offset:
-                at += move(access, place, axis, offset)
+                at += self._moved_by(access, own, axis, offset)
         if chunk is not None and chunk.offset:
-            at += move(access, place, self.axis, chunk.offset)
+            at += self._moved_by(access, own, self.axis, chunk.offset)
         return at
 
+    def _moved_by(self, access: Access, own: dict[object, int], axis: str, offset: int) -> int:
+        found = own.get((axis, offset))
+        if found is None:
+            found = move(access, self.places[access.tensor.name], axis, offset)
+            own[axis, offset] = found
+        return found
+
     def _load(self, access: Access, offsets: Offsets, chunk: _Chunk | None) -> int:
-        stored = access.type
-        pointer = self.pointers[_moves_as(access)]
+        stored = access.tensor.type
+        pointer = self.pointer_of.get(id(access), -1)
+        if pointer < 0:
+            pointer = self.pointer_of[id(access)] = self.pointers[_moves_as(access)]
         at = self._displacement(access, offsets, chunk)
         register = self.math.new()
         stride = 0
         if chunk is not None:
-            stride = move(access, self.places[access.tensor.name], self.axis, 1)
+            stride = self._moved_by(access, self.known[id(access)], self.axis, 1)
         if stride == 0:
             self.math.emit(
                 "bcast", stored.computed, register, ptr=pointer, disp=at, imm=stored.name

@@ -16,7 +16,7 @@ from planish.codegen import vir
 from planish.codegen.kernel import Machine, Ranges, Shape, build_kernel
 from planish.codegen.layout import Place, move, place_temporary, row_major
 from planish.tensor.expr import Access
-from planish.tensor.loops import Do, For, Nest, Node, leaves
+from planish.tensor.loops import Do, For, Nest, Node, leaves, stages_of
 from planish.tensor.program import Stage
 
 
@@ -108,7 +108,7 @@ class _Lowering:
             if any(a.tensor.name == tensor for a in (s.out, *s.reads))
         }
         for node in self.nest.body:
-            inside = {name for name, _ in leaves([node])}
+            inside = set(stages_of(node))
             if isinstance(node, For) and node.kind == "parallel" and users <= inside:
                 return node
         return None
@@ -138,7 +138,7 @@ class _Lowering:
 
     def _call_offsets(self, loop: For, at: int) -> tuple[int, ...]:
         """Bytes that an iteration of the parallel loop adds to each argument."""
-        inside = [self.stages[name] for name, _ in leaves(loop.body)]
+        inside = [self.stages[name] for name in loop.stages]
         rows = []
         for name in self.arguments:
             if name in self.offsets and self._parallel_around(name) is loop:
@@ -185,7 +185,7 @@ class _Lowering:
     ) -> list[vir.Item]:
         items: list[vir.Item] = []
         for node in nodes:
-            names = [name for name, _ in leaves([node])]
+            names = stages_of(node)
             if len(names) == 1 and owner is None:
                 pointers = tuple(p for _, p in self._pointers(self.stages[names[0]]))
                 inside = self._nodes([node], ranges, flags, names[0])
@@ -208,7 +208,7 @@ class _Lowering:
         length = ranges[loop.axis]
         full, rest = divmod(length, loop.step)
         begin, end = flags[loop.axis]
-        inside = [self.stages[name] for name, _ in leaves([loop])]
+        inside = [self.stages[name] for name in loop.stages]
         peeled = any(loop.axis in stage.bound for stage in inside)
         parts = _segments(full, rest, loop.step, (begin, end) if peeled else None)
         moves = self._moves(loop, inside)
@@ -310,7 +310,7 @@ def _kernel_start(stage: Stage, path: Sequence[For]) -> int:
     while at:
         loop = path[at - 1]
         inside = loop.axis in stage.bound or loop.kind in ("unroll", "vector")
-        if not inside or loop.kind == "parallel" or len(list(leaves([loop]))) > 1:
+        if not inside or loop.kind == "parallel" or len(loop.stages) > 1:
             break
         at -= 1
     return at

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
 from planish.base.errors import UsageError
@@ -48,6 +49,11 @@ class For:
     def name(self) -> str:
         """How schedules call it: `m/64`, or `m` at step 1."""
         return self.axis if self.step == 1 else f"{self.axis}/{self.step}"
+
+    @cached_property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that run inside, in order."""
+        return tuple(name for node in self.body for name in stages_of(node))
 
 
 Node = For | Do
@@ -105,6 +111,11 @@ def leaves(
             yield node.stage, path
         else:
             yield from leaves(node.body, (*path, node))
+
+
+def stages_of(node: Node) -> tuple[str, ...]:
+    """The stages that run at or below a node, in order."""
+    return (node.stage,) if isinstance(node, Do) else node.stages
 
 
 def path_of(nest: Nest, stage: str) -> tuple[For, ...]:

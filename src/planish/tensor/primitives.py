@@ -17,9 +17,9 @@ from planish.tensor.loops import (
     For,
     Nest,
     Node,
-    leaves,
     parse_block,
     path_of,
+    stages_of,
     verify,
     with_body,
 )
@@ -235,9 +235,7 @@ def fuse(nest: Nest, producer: str, consumer: str, at: str) -> Nest:
     without = _exchange(nest, source[shared], (), check=False)
     loop = target[stop]
     # The subtree that holds the consumer stands behind what is moved in.
-    position = next(
-        at for at, node in enumerate(loop.body) if consumer in [n for n, _ in leaves([node])]
-    )
+    position = next(at for at, node in enumerate(loop.body) if consumer in stages_of(node))
     body = (*loop.body[:position], *moved, *loop.body[position:])
     return _exchange(without, loop, (with_body(loop, body),))
 
@@ -311,7 +309,7 @@ def _loop(path: Sequence[For], stage: str, name: str) -> For:
 
 
 def _is_private(loop: For) -> bool:
-    return len(list(leaves([loop]))) == 1
+    return len(loop.stages) == 1
 
 
 def _mark(nest: Nest, stage: str, name: str, kind: str) -> Nest:

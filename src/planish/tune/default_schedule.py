@@ -321,7 +321,8 @@ class _Rules:
         """Unrolling of the innermost reduction; for products, packing and cache blocks."""
         stage, name = self.stage, self.stage.name
         inner = stage.bound[-1]
-        unrolled = 4
+        # A large tile hides the loop behind its own work; more unrolling only costs compile time.
+        unrolled = 2 if rows * width >= 16 * self.lanes else 4
         if self.extents[inner] > unrolled:
             found.append(step("split", name, inner, unrolled))
             found.append(step("unroll", name, inner))

@@ -72,6 +72,7 @@ class _Assembler:
         self.code = Code()
         self.pool = Pool(vector)
         self.counts: dict[int, int] = {}
+        self.heights: dict[int, int] = {}
         self.kernels: dict[int, tuple[vir.Kernel, tuple[int, ...]]] = {}
         self.used: set[int] = set()
         self.counters = 0
@@ -188,7 +189,7 @@ class _Assembler:
             self.code.add(x86.add_mem_imm(self._slot(pointer), by))
 
     def _loop(self, loop: vir.Loop, registers: tuple[int, ...]) -> None:
-        height = _height(loop)
+        height = self._height(loop)
         for at, segment in enumerate(loop.segments):
             final = at == len(loop.segments) - 1
             if segment.trips == 1:
@@ -222,6 +223,28 @@ class _Assembler:
         self.code.add(x86.dec(counter) if isinstance(counter, int) else x86.dec_mem(counter))
         self.code.add(x86.jnz(begin - self.code.size - 6))
 
+    def _height(self, loop: vir.Loop) -> int:
+        """Loops below the loop, the deepest way."""
+        found = self.heights.get(id(loop))
+        if found is None:
+            found = max((self._depth(segment.body) for segment in loop.segments), default=0)
+            self.heights[id(loop)] = found
+        return found
+
+    def _depth(self, items: Sequence[vir.Item]) -> int:
+        deepest = 0
+        for item in items:
+            if isinstance(item, vir.Ins):
+                continue
+            if isinstance(item, vir.Loop):
+                deepest = max(deepest, 1 + self._height(item))
+            else:
+                found = self.heights.get(id(item))
+                if found is None:
+                    found = self.heights[id(item)] = self._depth(item.body)
+                deepest = max(deepest, found)
+        return deepest
+
     def _counter(self, height: int, registers: tuple[int, ...]) -> int | Mem:
         """A register for inner loops, as far as pointers leave one; else a slot on the stack."""
         spare = [r for r in _POINTERS if r not in registers] if self.pointers else []
@@ -248,21 +271,6 @@ class _Assembler:
         )  # fmt: skip
         self.emitter.run()
         self.emitter = None
-
-
-def _height(loop: vir.Loop) -> int:
-    """Loops below the loop, the deepest way."""
-    return max((_depth(segment.body) for segment in loop.segments), default=0)
-
-
-def _depth(items: Sequence[vir.Item]) -> int:
-    deepest = 0
-    for item in items:
-        if isinstance(item, vir.Loop):
-            deepest = max(deepest, 1 + _height(item))
-        elif isinstance(item, vir.Stage | vir.Kernel):
-            deepest = max(deepest, _depth(item.body))
-    return deepest
 
 
 def _stages(items: Sequence[vir.Item]) -> list[vir.Stage]:
