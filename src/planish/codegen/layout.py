@@ -31,10 +31,12 @@ class Place:
 def move(access: Access, place: Place, axis: str, count: int) -> int:
     """Bytes from an element to the one `count` further along the axis (from an aligned start)."""
     if place.blocks is None:
-        return count * sum(
-            index.coefficient(axis) * stride
-            for index, stride in zip(access.indices, place.strides, strict=True)
-        )
+        step = 0
+        for index, stride in zip(access.indices, place.strides, strict=True):
+            for name, coefficient in index.terms:
+                if name == axis:
+                    step += coefficient * stride
+        return count * step
     total, limit = 0, 0
     for step, stride in place.blocks.get(axis, ()):
         inside = count % limit if limit else count

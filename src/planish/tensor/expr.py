@@ -43,7 +43,10 @@ class Index:
 
     def coefficient(self, axis: str) -> int:
         """What one step along the axis adds."""
-        return dict(self.terms).get(axis, 0)
+        for name, coefficient in self.terms:
+            if name == axis:
+                return coefficient
+        return 0
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -227,6 +230,9 @@ class Tensor:
     shape: tuple[int, ...]
     type: Type
     definition: Definition | None = field(default=None, compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # names are unique in a program, and hashing is frequent
 
     def __getitem__(self, indices: Index | Axis | int | tuple[Index | Axis | int, ...]) -> Access:
         given = indices if isinstance(indices, tuple) else (indices,)

@@ -113,7 +113,6 @@ class Kernel:
         self._compiled: dict[Strides, Native] = {}
         self._fast: Callable[[tuple[Array, ...]], Array | None] | None = None
         self._into: Callable[..., Array | None] | None = None
-        self._alive: tuple[object, ...] = ()
         self._workers = ThreadPoolExecutor(threads) if threads > 1 else None
         self._inputs = len(program.inputs)
         self._workspaces: list[Array] = []
@@ -293,16 +292,13 @@ class Kernel:
         empty = np.empty
         if self.program.flops() < _BRIEF:
             code = Executable(fastcall_entry(signatures, native.address()))
-            brief, keep = builtin_function(code.address())
-            self._into = brief
-            self._alive = (code, keep)
+            brief = self._into = builtin_function(code.address(), (code, native))
             return lambda arrays: brief(*arrays, empty(shape, dtype))
         code = Executable(python_entry(signatures, native.address()))
         form = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * len(arrays))
         entry = form(code.address())
-        self._alive = (code,)
 
-        def into(*arrays: Array) -> Array | None:
+        def into(*arrays: Array, keep: object = (code, native)) -> Array | None:
             return None if entry(*map(id, arrays)) else arrays[-1]
 
         self._into = into

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _SIZE = {"f32": 4, "i32": 4, "f64": 8, "i64": 8}
 _FLOAT = {"f32": "ps", "f64": "pd"}
+_ACCUMULATE = {"f32": "vfmadd231ps", "f64": "vfmadd231pd"}
 _PREDICATES = {"eq": 0, "lt": 1, "le": 2, "ne": 4, "ge": 0x1D, "gt": 0x1E}
 _WHOLE_PREDICATES = {"eq": 0, "lt": 1, "le": 2, "ne": 4, "ge": 5, "gt": 6}
 _INTEGER = {
@@ -57,6 +58,7 @@ class KernelEmitter:
         self.scratch = count - 1
         self.registers = Registers(count - 1, kernel.name)
         self.number = 0
+        self.methods: dict[str, Callable[[vir.Ins], None]] = {}
         self.masks: dict[int, int] = {}
 
     def run(self) -> None:
@@ -67,15 +69,16 @@ class KernelEmitter:
 
     def items(self, items: Sequence[vir.Item]) -> None:
         """Instructions and loops in order."""
+        folded, ends, release = self.plan.folded, self.plan.ends, self.registers.release
         for item in items:
             if isinstance(item, vir.Loop):
                 self.loop(item)
                 continue
             assert isinstance(item, vir.Ins)
-            self._instruction(item)
-            for register in (*item.src, item.dst):
-                if register >= 0 and self.plan.last[register] <= self.number:
-                    self.registers.release(register)
+            if item.dst not in folded:
+                self._instruction(item)
+            for register in ends[self.number]:
+                release(register)
             self.number += 1
 
     def _set_masks(self) -> None:
@@ -156,17 +159,13 @@ class KernelEmitter:
     # Instructions.
 
     def _instruction(self, ins: vir.Ins) -> None:
-        if ins.dst >= 0 and ins.dst in self.plan.folded:
-            return
-        method = getattr(self, f"_{ins.op}", None)
-        if method is not None:
-            method(ins)
-        elif ins.op in ("fma", "fnma"):
-            self._fused(ins)
-        elif ins.op in ("shl", "srl", "sra"):
-            self._shift(ins)
-        else:
-            self._binary(ins)
+        method = self.methods.get(ins.op)
+        if method is None:
+            names = {"fma": "_fused", "fnma": "_fused", "shl": "_shift", "srl": "_shift",
+                     "sra": "_shift"}  # fmt: skip
+            name = names.get(ins.op, f"_{ins.op}")
+            method = self.methods[ins.op] = getattr(self, name, self._binary)
+        method(ins)
 
     def _target(self, ins: vir.Ins) -> int:
         """The result's register; a source that ends here may give its own."""
@@ -206,6 +205,11 @@ class KernelEmitter:
 
     def _fused(self, ins: vir.Ins) -> None:
         a, b, c = ins.src
+        of = self.registers.of
+        if ins.dst == c and a in of and b in of and ins.op == "fma":  # an accumulator
+            width = max(16, self.lanes * _SIZE[ins.type])
+            self.code.add(vector(_ACCUMULATE[ins.type], width, of[c], of[a], of[b]))
+            return
         kind = "vfmadd" if ins.op == "fma" else "vfnmadd"
         suffix = _FLOAT[ins.type]
         width = self.width(ins.type)

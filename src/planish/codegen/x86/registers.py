@@ -27,91 +27,82 @@ class Plan:
     """What the linear scan and the emitter must know of a kernel.
 
     last    by register, the number of the instruction that uses it last
+    ends    by instruction number, the registers that are free behind it
     folded  registers that never are in a register: their only use reads memory
     """
 
     last: list[int]
+    ends: list[list[int]]
     folded: dict[int, vir.Ins]
 
 
 def plan_kernel(kernel: vir.Kernel) -> Plan:
     """Live ranges, and which loads become memory operands."""
-    count = kernel.registers
-    first, last = [-1] * count, [-1] * count
-    uses = [0] * count
-    number = 0
+    flat: list[vir.Ins] = []
     spans: list[tuple[int, int]] = []
-    sources: list[list[int]] = []
-
-    def visit(items: Sequence[vir.Item]) -> None:
-        nonlocal number
-        for item in items:
-            if isinstance(item, vir.Ins):
-                for register in item.src:
-                    last[register] = number
-                    uses[register] += 1
-                if item.dst >= 0:
-                    if first[item.dst] < 0:
-                        first[item.dst] = number
-                    last[item.dst] = max(last[item.dst], number)
-                number += 1
-                continue
-            assert isinstance(item, vir.Loop)
-            for segment in item.segments:
-                begin = number
-                visit(segment.body)
-                spans.append((begin, number - 1))
-                sources.append(_registers(segment.body))
-
-    visit(kernel.body)
-    for (begin, end), registers in zip(spans, sources, strict=True):
-        for register in registers:
-            if first[register] < begin and last[register] >= begin:
-                last[register] = max(last[register], end)
-    return Plan(last, _fold(kernel, uses))
+    _flatten(kernel.body, flat, spans)
+    count = kernel.registers
+    first, last, uses = [-1] * count, [-1] * count, [0] * count
+    for number, ins in enumerate(flat):
+        for register in ins.src:
+            last[register] = number
+            uses[register] += 1
+        register = ins.dst
+        if register >= 0:
+            last[register] = number
+            if first[register] < 0:
+                first[register] = number
+    for begin, end in spans:  # inner loops come before those around them
+        for register in range(count):
+            if first[register] < begin <= last[register] < end:
+                last[register] = end
+    folded = _fold(flat, {begin for begin, _ in spans} | {end + 1 for _, end in spans}, uses,
+                   kernel.lanes)  # fmt: skip
+    ends: list[list[int]] = [[] for _ in flat]
+    for register, number in enumerate(last):
+        if number >= 0 and register not in folded:
+            ends[number].append(register)
+    return Plan(last, ends, folded)
 
 
-def _registers(items: Sequence[vir.Item]) -> list[int]:
-    found: set[int] = set()
-    for ins in vir.instructions(items):
-        found.update(ins.src)
-        if ins.dst >= 0:
-            found.add(ins.dst)
-    return sorted(found)
+def _flatten(items: Sequence[vir.Item], flat: list[vir.Ins], spans: list[tuple[int, int]]) -> None:
+    """Instructions in order, and from which number to which each loop reaches."""
+    for item in items:
+        if isinstance(item, vir.Ins):
+            flat.append(item)
+            continue
+        assert isinstance(item, vir.Loop)
+        for segment in item.segments:
+            begin = len(flat)
+            _flatten(segment.body, flat, spans)
+            spans.append((begin, len(flat) - 1))
 
 
-def _fold(kernel: vir.Kernel, uses: Sequence[int]) -> dict[int, vir.Ins]:
+def _fold(
+    flat: Sequence[vir.Ins], borders: set[int], uses: Sequence[int], lanes: int
+) -> dict[int, vir.Ins]:
     """Loads and constants whose one use can read memory itself, in the same straight line."""
     folded: dict[int, vir.Ins] = {}
-
-    def visit(items: Sequence[vir.Item]) -> None:
-        pending: dict[int, vir.Ins] = {}
-        for item in items:
-            if isinstance(item, vir.Loop):
-                pending.clear()
-                for segment in item.segments:
-                    visit(segment.body)
-                continue
-            assert isinstance(item, vir.Ins)
-            if item.op in _FOLDABLE:
-                _fold_into(item, pending, folded)
-            if item.op == "store":
-                pending = {r: i for r, i in pending.items() if i.op == "const"}
-            if item.dst >= 0 and uses[item.dst] == 1 and _may_fold(item, kernel.lanes):
-                pending[item.dst] = item
-
-    visit(kernel.body)
+    pending: dict[int, vir.Ins] = {}
+    for number, ins in enumerate(flat):
+        if number in borders:
+            pending.clear()
+        if pending and ins.op in _FOLDABLE:
+            _fold_into(ins, pending, folded)
+        elif ins.op == "store" and pending:
+            pending = {r: i for r, i in pending.items() if i.op == "const"}
+        if ins.op in _MEMORY and uses[ins.dst] == 1 and _may_fold(ins, lanes):
+            pending[ins.dst] = ins
     return folded
+
+
+_MEMORY = ("const", "load")
 
 
 def _may_fold(ins: vir.Ins, lanes: int) -> bool:
     if ins.op == "const":
         return True
-    if lanes == 1:
-        return False
-    if ins.op == "load":
-        return ins.n == lanes and ins.imm == ins.type and lanes * _SIZE[ins.type] >= 16
-    return False
+    return lanes > 1 and ins.n == lanes and ins.imm == ins.type and lanes * _SIZE[ins.type] >= 16
 
 
 _SIZE = {"f32": 4, "i32": 4, "f64": 8, "i64": 8}

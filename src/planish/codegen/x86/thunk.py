@@ -135,15 +135,16 @@ class _MethodDef(ctypes.Structure):
 _METH_FASTCALL = 0x80
 
 
-def builtin_function(address: int) -> tuple[Callable[..., Any], object]:
-    """A METH_FASTCALL function at an address as a Python callable, and what has to live with it."""
+def builtin_function(address: int, keep: object) -> Callable[..., Any]:
+    """A METH_FASTCALL function at an address as a Python callable that keeps an object alive."""
     definition = _MethodDef(b"kernel", address, _METH_FASTCALL, None)
+    # The function's `self` is what has to live as long as it does.
+    owned = (definition, keep)
     make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = (
-        ctypes.py_object,
-        (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
-    )
-    return make(ctypes.addressof(definition), None, None), definition
+    make.restype = ctypes.py_object
+    make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    function: Callable[..., Any] = make(ctypes.addressof(definition), owned, None)
+    return function
 
 
 def _array_checks(register: int, array: Signature) -> list[bytes]:
