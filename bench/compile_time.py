@@ -1,4 +1,4 @@
-"""Compile time: Planish's x86 generator against LLVM -O2 and -O0 on the same nest, run speed beside.
+"""Compile time: the x86 generator against LLVM -O2 and -O0 on one nest, run speed beside.
 
 LLVM is llvmlite's release build, in process, from IR already parsed into a module: the time is
 optimisation and code generation only. Ours is from the scheduled nest to executable bytes; from

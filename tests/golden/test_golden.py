@@ -42,10 +42,5 @@ TEXTS: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_texts_are_as_they_were(name: str, request: pytest.FixtureRequest) -> None:
-    path = Path(__file__).parent / "files" / name
-    text = TEXTS[name]()
-    if request.config.getoption("--update-golden"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+def test_texts_are_as_they_were(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(name, TEXTS[name]())

@@ -115,7 +115,8 @@ def _access(
         index = index + draw.choice((0, 0, 0, 1))
         reach = index.constant + sum(c * max(0, extents[n] - 1) for n, c in index.terms)
         indices.append(index)
-        shape.append(reach + 1 + draw.choice((0, 0, 2)))
+        alone = len(index.terms) == 1 and not index.constant
+        shape.append(reach + 1 + (0 if alone else draw.choice((0, 0, 2))))
     for name in names:
         if extents[name] == 0:
             shape = [0 if i.is_axis(name) else s for i, s in zip(indices, shape, strict=True)]
