@@ -19,9 +19,8 @@ _FUNCTIONS = {
 class Arithmetic:
     """Emits instructions into `items`; also the Builder of the elementary functions."""
 
-    def __init__(self, items: list[vir.Item], lanes: int, *, scales: bool) -> None:
+    def __init__(self, items: list[vir.Item], lanes: int) -> None:
         self.items = items
-        self.scales = scales
         self.lanes = lanes
         self.count = 0
         self._constants: dict[int, tuple[float | int, str]] = {}
@@ -171,17 +170,14 @@ class Arithmetic:
     def isub(self, a: int, b: int, itype: str) -> int:
         return self.op("sub", itype, a, b)
 
-    def bitcast(self, a: int, source: str, target: str) -> int:
-        return self.op("bitcast", target, a, imm=source)
+    def bitcast(self, a: int, from_type: str, to_type: str) -> int:
+        return self.op("bitcast", to_type, a, imm=from_type)
 
     def to_int(self, a: int, type: str) -> int:
         return self.op("cvt", "i32" if type == "f32" else "i64", a, imm=type)
 
     def from_int(self, a: int, itype: str) -> int:
         return self.op("cvt", "f32" if itype == "i32" else "f64", a, imm=itype)
-
-    def scale(self, a: int, n: int, type: str) -> int | None:
-        return self.op("scale", type, a, n) if self.scales else None
 
     def select(self, pred: str, a: int, b: int, x: int, y: int, type: str) -> int:
         return self.choose(pred, type, a, b, x, y)

@@ -24,18 +24,6 @@ Ranges = Mapping[str, int]
 _COMBINE = {"sum": "add", "prod": "mul"}
 
 
-@dataclass(frozen=True)
-class Machine:
-    """What lowering must know of a target.
-
-    vector  bytes of its widest vector register
-    scales  whether it multiplies by powers of two in one instruction
-    """
-
-    vector: int
-    scales: bool = False
-
-
 # Bytes that operands are prefetched ahead of their use: far enough for the second cache.
 _AHEAD = 2048
 
@@ -51,7 +39,7 @@ class Shape:
     lengths  the stage's axes, as long as they are here
     first    whether reductions begin here; else what is stored is gone on with
     last     whether they end here, and `post` is applied
-    machine  what registers and instructions it has
+    vector   bytes of a vector register
     prefetch names of tensors that are touched ahead of their use
     """
 
@@ -60,7 +48,7 @@ class Shape:
     lengths: Ranges
     first: bool
     last: bool
-    machine: Machine
+    vector: int
     prefetch: frozenset[str]
 
 
@@ -105,14 +93,14 @@ class _Builder:
         } | {stage.out.type.computed}
         self.lanes = 1
         if self.axis:
-            self.lanes = lanes_for(sorted(types), shape.lengths[self.axis], shape.machine.vector)
+            self.lanes = lanes_for(sorted(types), shape.lengths[self.axis], shape.vector)
         self.inner = {loop.axis for loop in shape.loops if loop.axis in stage.bound}
         self.free: dict[int, frozenset[str]] = {}
         # Displacements of accesses by (axis, offset), and where they start.
         self.known: dict[int, dict[object, int]] = {}
         self.pointer_of: dict[int, int] = {}
         self.most = len(stage.all_axes)
-        self.math = Arithmetic([], self.lanes, scales=shape.machine.scales)
+        self.math = Arithmetic([], self.lanes)
         self.before_loops: list[vir.Item] = []
         self.in_loops = False
         self.memo: dict[object, int] = {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from planish.base.errors import UsageError
 from planish.codegen import vir
-from planish.codegen.kernel import Machine, Ranges, Shape, build_kernel
+from planish.codegen.kernel import Ranges, Shape, build_kernel
 from planish.codegen.layout import Place, move, place_temporary, row_major
 from planish.tensor.expr import Access
 from planish.tensor.loops import Do, For, Nest, Node, leaves, stages_of
@@ -44,14 +44,15 @@ class Lowered:
 
 
 def lower_nest(
-    nest: Nest, machine: Machine, strides: Mapping[str, tuple[int, ...]] | None = None
+    nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]] | None = None
 ) -> Lowered:
     """The nest as functions over pointers to all inputs, all outputs and all temporaries.
 
+    vector   bytes of the target's widest vector register
     strides  bytes by tensor name, where an argument is not contiguous
     Raises UsageError where the nest cannot be lowered; the caller takes another schedule.
     """
-    lowering = _Lowering(nest, machine, strides or {})
+    lowering = _Lowering(nest, vector, strides or {})
     phases = []
     serial: list[Node] = []
     for node in nest.body:
@@ -68,11 +69,9 @@ def lower_nest(
 
 
 class _Lowering:
-    def __init__(
-        self, nest: Nest, machine: Machine, strides: Mapping[str, tuple[int, ...]]
-    ) -> None:
+    def __init__(self, nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]]) -> None:
         self.nest = nest
-        self.machine = machine
+        self.vector = vector
         program = nest.program
         self.stages = {stage.name: stage for stage in program.stages}
         self.paths = dict(leaves(nest.body))
@@ -263,7 +262,7 @@ class _Lowering:
                 lengths,
                 first,
                 last,
-                self.machine,
+                self.vector,
                 frozenset(tensor for name, tensor in self.nest.prefetch if name == stage.name),
             )
             self.kernels[key] = build_kernel(shape, self._pointers(stage), self.places)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from planish.codegen.kernel import Machine
 from planish.codegen.lower import lower_nest
 from planish.codegen.memory import Executable
 from planish.codegen.x86.emit import assemble
@@ -88,7 +87,7 @@ def build_image(
     vector  32 for AVX2, 64 for AVX-512
     Raises DoesNotFit or UsageError where the x86 path has no lowering.
     """
-    lowered = lower_nest(nest, Machine(vector, scales=vector == 64), strides)
+    lowered = lower_nest(nest, vector, strides)
     code, calls = b"", []
     for phase in lowered.phases:
         code += b"\x90" * (-len(code) % 64)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from planish.base.errors import PlanishError
 from planish.base.hashing import digest
 from planish.codegen.elf import flatten
-from planish.codegen.kernel import Machine
 from planish.codegen.llvm_ir import to_llvm_ir
 from planish.codegen.lower import Lowered, lower_nest
 from planish.codegen.native import Call, Image
@@ -55,7 +54,7 @@ def module_text(
     nest: Nest, how: Compilation, strides: Mapping[str, tuple[int, ...]] | None, name: str
 ) -> tuple[Lowered, str]:
     """The nest as an LLVM module with a function for each phase: `name0`, `name1`, .."""
-    lowered = lower_nest(nest, Machine(how.vector), strides)
+    lowered = lower_nest(nest, how.vector, strides)
     functions = [(f"{name}{at}", phase.function) for at, phase in enumerate(lowered.phases)]
     flags = '!llvm.module.flags = !{!0}\n!0 = !{i32 8, !"PIC Level", i32 2}\n'
     return lowered, to_llvm_ir(functions, how.vector) + flags

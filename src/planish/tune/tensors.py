@@ -54,7 +54,7 @@ Strides = tuple[tuple[int, ...], ...]
 _BRIEF = 1 << 20
 
 # Part of every key on disk: raise it when generated code changes.
-_FORMAT = "3"
+_FORMAT = "4"
 
 
 @dataclass

@@ -72,8 +72,6 @@ def _float_rows() -> dict[str, Row]:
 
 ROWS: dict[str, Row] = {
     **_float_rows(),
-    "vscalefps": Row("0F38", "66", 0, 0x2C),
-    "vscalefpd": Row("0F38", "66", 0, 0x2C, 0, 1, "full", 8),
     "vpand": Row("0F", "66", 0xDB, 0xDB),
     "vpor": Row("0F", "66", 0xEB, 0xEB),
     "vpxor": Row("0F", "66", 0xEF, 0xEF),

@@ -186,8 +186,7 @@ class KernelEmitter:
         if ins.op in ("and", "or", "xor"):
             name = f"vp{ins.op}"
         elif ins.type in _FLOAT:
-            op = "scalef" if ins.op == "scale" else ins.op
-            name = f"v{op}{_FLOAT[ins.type]}"
+            name = f"v{ins.op}{_FLOAT[ins.type]}"
             if name not in x86.ROWS:
                 raise DoesNotFit(f"x86 has no vector {ins.op} of {ins.type}")
         else:
