@@ -347,7 +347,9 @@ class _Rules:
             return
         small = many < max(96, 4 * rows) or depth < 8 or depth * across * size <= 192 << 10
         if (small or across <= width) and not lies_badly:
-            if many > rows and across > width:
+            # A result that no cache holds is written row by row.
+            large = many * across * stage.out.type.size > self.target.l2
+            if many > rows and across > width and not large:
                 found.append(step("reorder", name, f"{n}/{width}", f"{m}/{rows}"))
             return
         batch = [x for x in stage.axes if x not in (m, n)]

@@ -115,7 +115,7 @@ class Kernel:
         self._into: Callable[..., Array | None] | None = None
         self._workers = ThreadPoolExecutor(threads) if threads > 1 else None
         self._inputs = len(program.inputs)
-        self._workspaces: list[Array] = []
+        self._workspaces: list[tuple[Array, int]] = []
 
     @property
     def _arguments(self) -> tuple[Tensor, ...]:
@@ -256,17 +256,25 @@ class Kernel:
         native = self.native(tuple(a.strides for a in arrays))
         size = native.image.workspace
         pointers = [a.__array_interface__["data"][0] for a in arrays]
-        # Each call takes a workspace of its own, since calls may come from several threads; it
-        # is kept for the next one, since fresh pages cost more than small kernels.
-        try:
-            workspace = self._workspaces.pop()
-        except IndexError:
-            workspace = np.empty(0, np.uint8)
-        if workspace.size < size + 64:
-            workspace = np.empty(size + 64, np.uint8)
-        base = workspace.__array_interface__["data"][0]
-        native.run([*pointers, base + -base % 64], self._workers)
+        workspace = self._workspace(size)
+        native.run([*pointers, workspace[1]], self._workers)
         self._workspaces.append(workspace)
+
+    def _workspace(self, size: int) -> tuple[Array, int]:
+        """Memory of at least that size, and its address, aligned to 64.
+
+        Each call takes one of its own, since calls may come from several threads, and puts it
+        back for the next one, since fresh pages cost more than small kernels.
+        """
+        try:
+            found = self._workspaces.pop()
+        except IndexError:
+            found = (np.empty(0, np.uint8), 0)
+        if found[0].size >= size + 64:
+            return found
+        memory = np.empty(size + 64, np.uint8)
+        base: int = memory.__array_interface__["data"][0]
+        return memory, base + -base % 64
 
     def _fast_call(
         self, arrays: Sequence[Array]
@@ -277,9 +285,8 @@ class Kernel:
             return None
         calls = native.image.calls
         if (
-            len(arrays) > MOST_ARGUMENTS
+            len(arrays) >= MOST_ARGUMENTS
             or len(self.program.outputs) != 1
-            or native.image.workspace
             or len(calls) != 1
             or len(calls[0].starts) != 1
             or any(a.ndim > 15 or max(a.shape, default=0) >= 1 << 31 for a in arrays)
@@ -290,16 +297,23 @@ class Kernel:
         signatures = [Signature(a.dtype, a.shape, a.strides) for a in arrays]
         shape, dtype = arrays[-1].shape, arrays[-1].dtype
         empty = np.empty
+        places = native.image.temporaries
         if self.program.flops() < _BRIEF:
-            code = Executable(fastcall_entry(signatures, native.address()))
-            brief = self._into = builtin_function(code.address(), (code, native))
+            own, base = self._workspace(native.image.workspace)
+            addresses = [base + place for place in places]
+            code = Executable(fastcall_entry(signatures, native.address(), addresses))
+            brief = self._into = builtin_function(code.address(), (code, native, own))
             return lambda arrays: brief(*arrays, empty(shape, dtype))
-        code = Executable(python_entry(signatures, native.address()))
-        form = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * len(arrays))
+        code = Executable(python_entry(signatures, native.address(), places))
+        form = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * (len(arrays) + 1))
         entry = form(code.address())
+        size = native.image.workspace
 
         def into(*arrays: Array, keep: object = (code, native)) -> Array | None:
-            return None if entry(*map(id, arrays)) else arrays[-1]
+            own = self._workspace(size)
+            failed = entry(*map(id, arrays), own[1])
+            self._workspaces.append(own)
+            return None if failed else arrays[-1]
 
         self._into = into
         return lambda arrays: into(*arrays, empty(shape, dtype))

@@ -83,12 +83,15 @@ def c_entry(count: int, kernel: int, temporaries: Sequence[int] = ()) -> bytes:
     return code + x86.add_imm(x86.RSP, frame) + x86.RET
 
 
-def python_entry(arrays: Sequence[Signature], kernel: int) -> bytes:
-    """`int f(a0, a1, ..)` of array objects: 0 when it ran, 1 when one is not as compiled for.
+def python_entry(
+    arrays: Sequence[Signature], kernel: int, temporaries: Sequence[int] = ()
+) -> bytes:
+    """`int f(a0, a1, .., workspace)` of array objects: 0 when it ran, 1 when one does not fit.
 
-    kernel  the kernel's address
+    kernel       the kernel's address
+    temporaries  offsets from the workspace, an address, that are handed on behind the arrays
     """
-    frame = _frame(len(arrays))
+    frame = _frame(len(arrays) + len(temporaries))
     checks: list[bytes] = []
     for register, array in zip(_ARGUMENTS, arrays, strict=False):
         checks += _array_checks(register, array)
@@ -96,17 +99,23 @@ def python_entry(arrays: Sequence[Signature], kernel: int) -> bytes:
     for at, register in enumerate(_ARGUMENTS[: len(arrays)]):
         body += x86.load64(x86.RAX, Mem(register, _DATA))
         body += x86.store64(Mem(x86.RSP, 8 * at), x86.RAX)
+    for at, offset in enumerate(temporaries):
+        body += x86.lea(x86.RAX, Mem(_ARGUMENTS[len(arrays)], offset))
+        body += x86.store64(Mem(x86.RSP, 8 * (len(arrays) + at)), x86.RAX)
     body += _call(kernel) + x86.add_imm(x86.RSP, frame)
     return _guarded(checks, body + x86.move_imm(x86.RAX, 0) + x86.RET, x86.move_imm(x86.RAX, 1))
 
 
-def fastcall_entry(arrays: Sequence[Signature], kernel: int) -> bytes:
+def fastcall_entry(
+    arrays: Sequence[Signature], kernel: int, temporaries: Sequence[int] = ()
+) -> bytes:
     """A METH_FASTCALL function of array objects, outputs last: the last one when it ran, else None.
 
-    The GIL is held meanwhile, so that this is for kernels that take microseconds.
+    The GIL is held meanwhile, so that this is for kernels that take microseconds, and temporaries
+    (addresses) may belong to the kernel.
     """
     count = len(arrays)
-    frame = _frame(count + 1)  # one word more: rbx is saved
+    frame = _frame(count + len(temporaries) + 1)  # one word more: rbx is saved
     checks = [_compare_register(x86.RDX, count)]
     for at, array in enumerate(arrays):
         checks.append(x86.load64(11, Mem(x86.RSI, 8 * at)))
@@ -117,6 +126,8 @@ def fastcall_entry(arrays: Sequence[Signature], kernel: int) -> bytes:
         body += x86.load64(x86.RAX, Mem(x86.RSI, 8 * at))
         body += x86.load64(x86.RAX, Mem(x86.RAX, _DATA))
         body += x86.store64(Mem(x86.RSP, 8 * at), x86.RAX)
+    for at, address in enumerate(temporaries):
+        body += _move64(x86.RAX, address) + x86.store64(Mem(x86.RSP, 8 * (count + at)), x86.RAX)
     body += _call(kernel) + x86.add_imm(x86.RSP, frame)
     body += x86.load64(x86.RAX, Mem(x86.RBX, 8 * (count - 1))) + _count_up() + x86.pop(x86.RBX)
     none = _move64(x86.RAX, id(None))
