@@ -42,7 +42,8 @@ from planish.tensor.loops import Nest
 from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
 from planish.tensor.types import Type, type_of
-from planish.tune.default_schedule import Target, default_schedule
+from planish.tune.default_schedule import default_schedule
+from planish.tune.stage_rules import Target
 
 if TYPE_CHECKING:
     from planish.tune.roofline import Roofline

@@ -1,0 +1,414 @@
+"""One stage's schedule as a few choices: what they may be, and what rules choose by themselves.
+
+The stage's vector axis is the one along which most of what it touches is contiguous. Then a tile
+of results is kept in registers, as large as a small model of loads and multiply-adds says is
+best. Operands that are walked often and lie badly are packed. `choices` is what the rules say,
+`domain` what a search may say instead, and `steps` makes schedule steps of either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from planish.codegen.layout import row_major
+from planish.measure.machine import Processor
+from planish.tensor.expr import Access, Op, children, walk
+from planish.tensor.program import Stage
+from planish.tensor.schedule import Step, step
+
+# Multiply-adds wait four cycles for each other; two begin in each.
+_LATENCY = 8
+
+Choices = Mapping[str, int]
+
+_DOMAINS: dict[str, dict[str, tuple[int, ...]]] = {
+    "elementwise": {"vectors": (1, 2, 4, 8)},
+    "across": {"rows": (1, 2, 3, 4, 6, 8), "vectors": (1, 2, 4, 8)},
+    "streamed": {"depth": (4, 8, 16), "vectors": (2, 4, 8)},
+    "tiled": {
+        "rows": tuple(range(1, 17)), "vectors": tuple(range(1, 9)), "unroll": (1, 2, 4, 8),
+        "pack": (0, 1), "depth": (0, 32, 64, 128, 256, 512), "height": (0, 24, 48, 96, 192, 384),
+        "outer": (0, 1), "prefetch": (0, 1),
+    },
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the rules know of a machine: vector bytes, vector registers, caches in bytes."""
+
+    vector: int
+    registers: int
+    l1: int
+    l2: int
+
+    @classmethod
+    def of(cls, machine: Processor, vector: int) -> Target:
+        """The machine's, with vectors of so many bytes."""
+        return cls(vector, 31 if vector == 64 else 15, machine.l1, machine.l2)
+
+
+class StageRules:
+    """One stage on one machine.
+
+    strides  bytes by tensor name, where an argument is not contiguous
+    """
+
+    def __init__(
+        self, stage: Stage, target: Target, strides: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        self.strides = strides
+        self.stage = stage
+        self.target = target
+        self.extents = stage.extents
+        types = {e.type.computed for e in walk(stage.body)}
+        types.add(stage.out.type.computed)
+        if stage.post is not None:
+            types |= {e.type.computed for e in walk(stage.post)}
+        self.lanes = target.vector // (8 if types & {"f64", "i64"} else 4)
+        self.vector = self._vector_axis()
+        self.rows_axis = self._reused_axis()
+        self.kind = self._kind()
+
+    def domain(self) -> Mapping[str, tuple[int, ...]]:
+        """The values that each choice may take."""
+        return _DOMAINS.get(self.kind, {})
+
+    def choices(self) -> dict[str, int]:
+        """What the rules choose."""
+        if self.kind == "elementwise":
+            work = sum(1 for e in walk(self.stage.body) if children(e))
+            return {"vectors": 1 if self._is_heavy() or work > 12 else 4}
+        if self.kind == "across":
+            rows = min(4, self.extents[self.rows_axis]) if self.rows_axis else 1
+            vectors = min(self._vectors(), max(1, _LATENCY // rows))
+            return {"rows": rows, "vectors": min(vectors, 2) if self._is_heavy() else vectors}
+        if self.kind == "streamed":
+            return {"depth": 8, "vectors": 4}
+        return self._tiled_choices() if self.kind == "tiled" else {}
+
+    def steps(self, given: Choices | None = None) -> list[Step]:
+        """The stage's steps, for given choices (the rules' where one is not given)."""
+        values = {**self.choices(), **(given or {})}
+        if self.kind == "elementwise":
+            return self._elementwise(values["vectors"])
+        if self.kind == "across":
+            return self._across(values["rows"], values["vectors"])
+        if self.kind == "streamed":
+            return self._streamed(values["depth"], values["vectors"])
+        return self._tiled(values) if self.kind == "tiled" else []
+
+    def _kind(self) -> str:
+        if not self.stage.all_axes or not self.vector or 0 in self.extents.values():
+            return ""
+        if not self.stage.reduce:
+            return "elementwise"
+        if self.vector in self.stage.bound:
+            return "across"
+        return "streamed" if not self.rows_axis and self._is_streamed() else "tiled"
+
+    # What a stage is like.
+
+    def _vectors(self) -> int:
+        """Vectors that the whole vector axis takes."""
+        return -(-self.extents[self.vector] // self.lanes)
+
+    def _stride(self, access: Access, axis: str) -> int:
+        """Elements that one step along the axis moves."""
+        size = access.tensor.type.size
+        given = self.strides.get(access.tensor.name) or row_major(access.tensor.shape, size)
+        moved = sum(i.coefficient(axis) * s for i, s in zip(access.indices, given, strict=True))
+        return moved // size if moved % size == 0 else moved
+
+    def _axes(self, access: Access) -> tuple[str, ...]:
+        return tuple(name for index in access.indices for name in index.axes)
+
+    def _vector_axis(self) -> str:
+        stage = self.stage
+        best, best_cost = "", math.inf
+        for axis in stage.all_axes:
+            bound = axis in stage.bound
+            length = self.extents[axis]
+            if length < 2 or (not bound and self._stride(stage.out, axis) != 1):
+                continue
+            strided = [a for a in stage.reads if self._stride(a, axis) not in (0, 1)]
+            if any(a.type.name not in ("f32", "i32", "f64") for a in strided):
+                continue
+            used = length / (-(-length // self.lanes) * self.lanes)
+            gathers = 4 * len(strided)
+            if len(strided) == 1 and not bound and self._is_worth_packing(strided[0], axis):
+                gathers = 0
+            cost = (1 + gathers + (0.6 if bound else 0)) / used
+            if cost < best_cost:
+                best, best_cost = axis, cost
+        return best
+
+    def _is_worth_packing(self, access: Access, axis: str) -> bool:
+        """Whether a product's operand, strided along the axis, is used often once it is packed."""
+        body = self.stage.body
+        if not isinstance(body, Op) or body.name != "mul" or access not in body.arguments:
+            return False
+        if not all(isinstance(a, Access) for a in body.arguments):
+            return False
+        rows = [a for a in self.stage.axes if a not in self._axes(access)]
+        return math.prod(self.extents[a] for a in rows) >= 24 and self.extents[axis] >= 8
+
+    def _is_heavy(self) -> bool:
+        return any(
+            isinstance(e, Op) and e.name in ("exp", "log", "tanh", "erf")
+            for e in walk(self.stage.body)
+        )
+
+    def _reused_axis(self) -> str:
+        """The output axis that some operand does not depend on: its rows share that operand."""
+        stage = self.stage
+        candidates = []
+        for axis in stage.axes:
+            if axis == self.vector or self.extents[axis] < 2:
+                continue
+            reads = [a for a in stage.reads if set(self._axes(a)) & set(stage.bound)]
+            without = [a for a in reads if axis not in self._axes(a)]
+            if without and len(without) < len(reads):
+                candidates.append(axis)
+        return max(candidates, key=lambda a: self.extents[a], default="")
+
+    def _is_streamed(self) -> bool:
+        """Whether an operand of many long rows, used once, is summed up row by row."""
+        stage = self.stage
+        if len(stage.bound) != 1 or len(stage.axes) != 1 or stage.out.type != stage.body.type:
+            return False
+        depth, across = self.extents[stage.bound[0]], self.extents[self.vector]
+        size = stage.body.type.size
+        fits = across * size <= self.target.l2 // 8
+        return fits and across * size >= 2048 and depth >= 32 and depth * across * size > 256 << 10
+
+    def _collides(self) -> bool:
+        """Whether an operand is walked down columns whose rows share cache sets, and not packed."""
+        reads = [a for a in self.stage.reads if self.vector in self._axes(a)]
+        rows = math.prod(self.extents[a] for a in self.stage.axes if a != self.vector)
+        return rows <= 64 and any(
+            self._stride(a, axis) * a.type.size % 8192 == 0 and self._stride(a, axis)
+            for a in reads
+            for axis in self.stage.bound
+        )
+
+    def _walked(self) -> int:
+        """Bytes of the operands that lie along the vector axis."""
+        reads = [a for a in self.stage.reads if self.vector in self._axes(a)]
+        return sum(math.prod(a.tensor.shape) * a.type.size for a in reads)
+
+    def _product(self) -> tuple[Access, Access] | None:
+        """The operands of a sum of products: the one walked by rows, the one by vectors."""
+        body = self.stage.body
+        if not isinstance(body, Op) or len(body.arguments) != 2 or len(self.stage.bound) != 1:
+            return None
+        pair = [a for a in body.arguments if isinstance(a, Access)]
+        if len(pair) != 2 or any(
+            len(i.terms) != 1 or i.terms[0][1] != 1 or i.constant for a in pair for i in a.indices
+        ):
+            return None
+        if any(len(set(self._axes(a))) != len(a.indices) for a in pair):
+            return None
+        vectors = [a for a in pair if self.vector in self._axes(a)]
+        rows = [a for a in pair if self.vector not in self._axes(a)]
+        if len(vectors) != 1 or len(rows) != 1 or vectors[0].tensor == rows[0].tensor:
+            return None
+        return rows[0], vectors[0]
+
+    def _strided_window(self) -> Access | None:
+        """The one operand that lies badly along the vector axis and is worth spreading out."""
+        strided = [a for a in self.stage.reads if self._stride(a, self.vector) not in (0, 1)]
+        if len(strided) == 1 and self._is_worth_packing(strided[0], self.vector):
+            return strided[0]
+        return None
+
+    # What the rules choose for a tile of results.
+
+    def _tiled_choices(self) -> dict[str, int]:
+        rows, vectors = self._tile_sizes()
+        # A large tile hides the loop behind its own work; more unrolling only costs compile time.
+        unroll = 2 if rows * vectors >= 16 else 4
+        found = {"rows": rows, "vectors": vectors, "unroll": unroll, "pack": 0, "depth": 0,
+                 "height": 0, "outer": 0, "prefetch": 0}  # fmt: skip
+        if not self.rows_axis:
+            return found
+        width = vectors * self.lanes
+        product = self._product()
+        if product is None:
+            if self._strided_window() is not None:
+                return {**found, "pack": 1, "outer": 1}
+            outer = self.extents[self.vector] > width and self._walked() > self.target.l2 // 4
+            return {**found, "outer": int(outer)}
+        return {**found, **self._product_choices(product[1], rows, width)}
+
+    def _product_choices(self, b: Access, rows: int, width: int) -> dict[str, int]:
+        """Packing and cache blocks of a product, `b` being walked by vectors."""
+        stage = self.stage
+        depth, across = self.extents[stage.bound[0]], self.extents[self.vector]
+        many, size = self.extents[self.rows_axis], b.type.size
+        badly = self._stride(b, self.vector) != 1
+        if not badly and many <= 48 and depth >= 256 and depth * across * size > 256 << 10:
+            # Few rows: a block of the other operand's rows is read in order, then the next one.
+            return {"depth": 64, "outer": 1}
+        small = many < max(96, 4 * rows) or depth < 8 or depth * across * size <= 192 << 10
+        if (small or across <= width) and not badly:
+            # A result that no cache holds is written row by row.
+            large = many * across * stage.out.type.size > self.target.l2
+            return {"outer": int(many > rows and across > width and not large)}
+        batched = len(stage.axes) > 2
+        # A panel of the packed operand is to stay in the second cache while all rows pass it.
+        if depth * width * size <= self.target.l2 // 2 or across <= width or batched:
+            return {"pack": 1, "outer": 1, "prefetch": 1}
+        kc = _even(depth, self.target.l2 // 4 // (width * size), 4)
+        mc = _even(many, max(rows, self.target.l2 // 4 // (kc * size)), rows)
+        return {"pack": 1, "outer": 1, "prefetch": 1, "depth": kc if kc < depth else 0,
+                "height": mc if mc < many else 0}  # fmt: skip
+
+    def _tile_sizes(self) -> tuple[int, int]:
+        """Rows and vectors of the register tile, by cycles that the whole stage would take."""
+        most_rows = self.extents[self.rows_axis] if self.rows_axis else 1
+        most_vectors = self._vectors()
+        spare = 12 if self._is_heavy() else 2
+        # Rows that lie a large power of two apart fall into few sets of the cache.
+        fetch = 1.0 if self._collides() else 0.15
+        best, best_cost = (1, 1), math.inf
+        for vectors in range(1, min(8, most_vectors) + 1):
+            for rows in range(1, min(16, most_rows) + 1):
+                if rows * vectors + vectors + spare > self.target.registers:
+                    continue
+                cost = 0.0
+                for r, count_r in _parts(most_rows, rows):
+                    for v, count_v in _parts(most_vectors, vectors):
+                        work = max(r * v, r + v, _LATENCY)
+                        cost += count_r * count_v * (work / 2 + 0.15 * r + fetch * v)
+                if cost < best_cost * 0.999:
+                    best, best_cost = (rows, vectors), cost
+        return best
+
+    # Steps.
+
+    def _elementwise(self, vectors: int) -> list[Step]:
+        name, block = self.stage.name, self.lanes * vectors
+        others = [a for a in self.stage.axes if a != self.vector]
+        found = [step("reorder", name, *others, self.vector)]
+        if self.extents[self.vector] > block:
+            found.append(step("split", name, self.vector, block))
+        return [*found, step("vectorise", name, self.vector)]
+
+    def _across(self, rows: int, vectors: int) -> list[Step]:
+        """A reduction in lanes: several vectors of a row, several rows that share operands."""
+        stage, name, axis = self.stage, self.stage.name, self.rows_axis
+        block = vectors * self.lanes
+        rows = min(rows, self.extents[axis]) if axis else 1
+        found: list[Step] = []
+        outer = list(stage.axes)
+        inner = [a for a in stage.bound if a != self.vector]
+        if rows > 1 and self.extents[axis] > rows:
+            found.append(step("split", name, axis, rows))
+            outer[outer.index(axis)] = f"{axis}/{rows}"
+        elif rows > 1:
+            outer.remove(axis)
+        if self.extents[self.vector] > block:
+            found.append(step("split", name, self.vector, block))
+            inner.append(f"{self.vector}/{block}")
+        last = [axis] if rows > 1 else []
+        found.append(step("reorder", name, *outer, *inner, *last, self.vector))
+        found += [step("unroll", name, axis)] if last else []
+        return [*found, step("vectorise", name, self.vector)]
+
+    def _streamed(self, depth: int, vectors: int) -> list[Step]:
+        """Some rows at a time over all columns: memory is read in order, sums stay cached."""
+        name, k, n = self.stage.name, self.stage.bound[0], self.vector
+        width = vectors * self.lanes
+        found = [step("split", name, k, depth), step("split", name, n, width)]
+        found.append(step("reorder", name, f"{k}/{depth}", f"{n}/{width}", k, n))
+        return [*found, step("unroll", name, k), step("vectorise", name, n)]
+
+    def _tiled(self, values: Choices) -> list[Step]:
+        """A tile of rows and vectors in registers, in blocks that caches hold."""
+        stage, name, n, m = self.stage, self.stage.name, self.vector, self.rows_axis
+        rows = min(values["rows"], self.extents[m]) if m else 1
+        width = min(values["vectors"], self._vectors()) * self.lanes
+        sizes = [f"{m}={rows}"] if m else []
+        found = [step("tile", name, *sizes, f"{n}={width}", "vector", n)]
+        found += self._unrolling(values["unroll"])
+        product = self._product() if m else None
+        blocks, inner = [], stage.bound[-1]
+        kc, mc = values["depth"], values["height"]
+        if product is not None and values["unroll"] < kc < self.extents[inner]:
+            found.append(step("split", name, inner, kc))
+            blocks.append(f"{inner}/{kc}")
+        if product is not None and rows < mc < self.extents[m]:
+            mc = mc // rows * rows
+            found.append(step("split", name, m, mc))
+            blocks.append(f"{m}/{mc}")
+        if m and (values["outer"] or blocks):
+            found.append(self._ordered(values["outer"], blocks, rows, width))
+        if m and values["pack"]:
+            found += self._packing(product, blocks, rows, width)
+        if values["prefetch"]:
+            found.append(step("prefetch", name, stage.out.tensor.name))
+        return found
+
+    def _unrolling(self, unroll: int) -> list[Step]:
+        name, inner = self.stage.name, self.stage.bound[-1]
+        if unroll < 2:
+            return []
+        if self.extents[inner] > unroll:
+            return [step("split", name, inner, unroll), step("unroll", name, inner)]
+        return [step("unroll", name, inner)] if len(self.stage.bound) > 1 else []
+
+    def _ordered(self, outer: int, blocks: list[str], rows: int, width: int) -> Step:
+        """Batch axes, cache blocks, then tiles: vectors outside rows, or the other way round."""
+        n, m = self.vector, self.rows_axis
+        tiles = [f"{m}/{rows}"] if self.extents[m] > rows else []
+        vectors = [f"{n}/{width}"] if self.extents[n] > width else []
+        batch = [x for x in self.stage.axes if x not in (m, n)]
+        if self._product() is None and self._strided_window() is None:
+            # Weights of a convolution stay while all rows pass them.
+            names = [f"{m}/{rows}" if x == m else x for x in self.stage.axes if x != n]
+            kept = [x for x in names if x != f"{m}/{rows}" or tiles]
+            return step("reorder", self.stage.name, *(vectors + kept if outer else kept + vectors))
+        order = vectors + tiles if outer else tiles + vectors
+        return step("reorder", self.stage.name, *batch, *blocks, *order)
+
+    def _packing(
+        self, product: tuple[Access, Access] | None, blocks: list[str], rows: int, width: int
+    ) -> list[Step]:
+        stage, name, n, m = self.stage, self.stage.name, self.vector, self.rows_axis
+        batch = [x for x in stage.axes if x not in (m, n)]
+        if product is None:
+            window = self._strided_window()
+            if window is None:
+                return []
+            own = [x for x in dict.fromkeys(self._axes(window)) if x != n]
+            shared = [x for x in batch if x in own]
+            at = ["at", batch[-1]] if shared and batch[-1] in own else []
+            order = [*shared, *(x for x in own if x not in shared), n]
+            return [step("pack", name, window.tensor.name, *at, "as", *order)]
+        a, b = product
+        k = stage.bound[0]
+        own = [x for x in batch if x in self._axes(b)]
+        deep = next((x for x in blocks if x.startswith(f"{k}/")), "")
+        high = next((x for x in blocks if x.startswith(f"{m}/")), "")
+        place = deep or (batch[-1] if own else "")
+        at = ["at", place] if place else []
+        found = [step("pack", name, b.tensor.name, *at, "as", *own, f"{n}/{width}", k, n)]
+        if high and not batch:
+            found.append(step("pack", name, a.tensor.name, "at", high, "as", f"{m}/{rows}", m, k))
+        return found
+
+
+def _parts(total: int, size: int) -> list[tuple[int, int]]:
+    """Sizes with how often they occur when `total` is walked in steps of `size`."""
+    full, rest = divmod(total, size)
+    return [(s, c) for s, c in ((size, full), (rest, 1)) if s and c]
+
+
+def _even(total: int, most: int, multiple: int) -> int:
+    """A block of at most about `most`, such that the blocks are nearly equal."""
+    count = max(1, -(-total // most))
+    size = -(-total // count)
+    return -(-size // multiple) * multiple
