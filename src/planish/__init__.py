@@ -16,6 +16,7 @@ from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
 
 if TYPE_CHECKING:
     from planish.base.progress import Progress
+    from planish.tune.loops import tune_kernel
     from planish.tune.result import Result
     from planish.tune.tensors import compile_program as compile
     from planish.tune.tensors import einsum
@@ -32,6 +33,7 @@ __all__ = [
     "compile",
     "einsum",
     "optimize",
+    "tune_kernel",
 ]
 
 # The tensor language: found here, imported (with NumPy) when first used.
@@ -48,6 +50,7 @@ _TENSOR = {
     "Schedule": "planish.tensor.schedule",
     "compile": "planish.tune.tensors",
     "einsum": "planish.tune.tensors",
+    "tune_kernel": "planish.tune.loops",
 }  # fmt: skip
 _RENAMED = {"compile": "compile_program"}
 

@@ -45,3 +45,9 @@ def _home_cache() -> Path:
         return Path.home() / ".cache"
     except RuntimeError:  # a container run under a number that no user has
         return Path(tempfile.gettempdir()) / f"cache-{os.getuid()}"
+
+
+def pin_numpy(threads: int) -> None:
+    """Let NumPy, which is not imported yet, compute with so many threads: a peer's fair share."""
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(threads)

@@ -88,11 +88,14 @@ def command(
     planish compile "bhqd,bhkd->bhqk" --shape b=2,h=8,q=128,k=128,d=64 --threads 2
     planish compile "mk,kn->mn" --shape m=64,k=64,n=64 -o gemm.o --header gemm.h
     """
+    from planish.base.config import pin_numpy
+
+    pin_numpy(threads)
     from planish.tune.kernel_report import compile_einsum, report_on
 
     steps = _read(schedule) if schedule is not None else None
     kernel = compile_einsum(
-        einsum, _extents(shape), type_name, semiring=semiring, modulo=modulo, schedule=steps,
+        einsum, extents(shape), type_name, semiring=semiring, modulo=modulo, schedule=steps,
         target=target, path=path, threads=threads,
     )  # fmt: skip
     if header is not None and output is None:
@@ -132,7 +135,8 @@ def _show(found: KernelReport) -> None:
         print(f"{name:10}{words}")
 
 
-def _extents(text: str) -> dict[str, int]:
+def extents(text: str) -> dict[str, int]:
+    """`m=512,k=512` as lengths by axis."""
     found: dict[str, int] = {}
     for word in text.split(","):
         match = re.fullmatch(r"\s*([A-Za-z])\s*=\s*(\d{1,9})\s*", word)

@@ -16,6 +16,7 @@ from planish.cli.report import report
 _COMMANDS = {
     "opt": ("planish.cli.opt", "Make C, C++ or LLVM IR files smaller; replay how."),
     "compile": ("planish.cli.compile", "Compile a tensor program to machine code."),
+    "tune-kernel": ("planish.cli.tune_kernel", "Search for a faster schedule of a tensor program."),
     "doctor": ("planish.cli.doctor", "Say which toolchain was found and what is missing."),
     "learn": ("planish.cli.learn", "Learn from a corpus of programs what helps others."),
     "corpus": ("planish.cli.corpus", "Build a corpus of real programs to learn from."),

@@ -21,10 +21,24 @@ def default_schedule(
 
     strides  bytes by tensor name, where an argument is not contiguous
     """
+    rules = {s.name: StageRules(s, target, strides or {}) for s in program.stages}
+    return assemble(program, rules, {}, threads)
+
+
+def assemble(
+    program: Program,
+    rules: Mapping[str, StageRules],
+    choices: Mapping[str, Mapping[str, int]],
+    threads: int = 1,
+) -> Schedule:
+    """The schedule for choices by stage, the rules' own where none are given.
+
+    Raises UsageError where a choice cannot be taken.
+    """
     steps: list[Step] = []
     nest = plain(program)
     for stage in program.stages:
-        nest, added = _apply(nest, StageRules(stage, target, strides or {}).steps())
+        nest, added = _apply(nest, rules[stage.name].steps(choices.get(stage.name)))
         steps += added
     nest, added = _fusions(nest, program)
     steps += added

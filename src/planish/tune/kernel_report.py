@@ -12,6 +12,7 @@ import numpy as np
 
 from planish.base.errors import UsageError
 from planish.tensor.einsum import einsum_program, extents_of, parse_spec
+from planish.tensor.expr import Tensor
 from planish.tensor.types import BF16, Type, type_of
 from planish.tune.roofline import Roofline, measure_kernel
 from planish.tune.tensors import Kernel, compile_program
@@ -56,6 +57,21 @@ class KernelReport:
         return found
 
 
+def einsum_tensor(
+    text: str,
+    extents: Mapping[str, int],
+    type_name: str,
+    *,
+    semiring: str,
+    modulo: int | None = None,
+) -> Tensor:
+    """The tensor of an einsum string for these lengths, all operands of one type."""
+    spec = parse_spec(text)
+    shapes = extents_of(spec, extents)
+    types = [type_of(type_name)] * len(shapes)
+    return einsum_program(spec, shapes, types, semiring=semiring, modulo=modulo)
+
+
 def compile_einsum(
     text: str,
     extents: Mapping[str, int],
@@ -69,10 +85,7 @@ def compile_einsum(
     threads: int,
 ) -> Kernel:
     """The kernel of an einsum string for these lengths."""
-    spec = parse_spec(text)
-    shapes = extents_of(spec, extents)
-    type = type_of(type_name)
-    tensor = einsum_program(spec, shapes, [type] * len(shapes), semiring=semiring, modulo=modulo)
+    tensor = einsum_tensor(text, extents, type_name, semiring=semiring, modulo=modulo)
     return compile_program(tensor, schedule=schedule, target=target, threads=threads, path=path)
 
 

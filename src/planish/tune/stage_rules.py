@@ -89,6 +89,15 @@ class StageRules:
             return {"depth": 8, "vectors": 4}
         return self._tiled_choices() if self.kind == "tiled" else {}
 
+    def fits(self, given: Choices) -> bool:
+        """Whether the results that the choices keep at once leave registers for operands."""
+        values = {**self.choices(), **given}
+        if self.kind != "tiled":
+            return True
+        rows = min(values["rows"], self.extents[self.rows_axis]) if self.rows_axis else 1
+        vectors = min(values["vectors"], self._vectors())
+        return rows * vectors + vectors + 1 <= self.target.registers
+
     def steps(self, given: Choices | None = None) -> list[Step]:
         """The stage's steps, for given choices (the rules' where one is not given)."""
         values = {**self.choices(), **(given or {})}

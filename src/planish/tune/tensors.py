@@ -409,11 +409,7 @@ def compile_program(
     path      x86 (LLVM where that has no lowering) or llvm
     store     keep the code on disk
     """
-    if isinstance(outputs, Expr):
-        given = named_axes(outputs)
-        axes = [Axis(name, given.get(name)) for name in free_axes(outputs)]
-        outputs = define("out", axes, outputs)
-    tensors = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    tensors = as_tensors(outputs)
     if isinstance(schedule, str):
         schedule = Schedule.parse(schedule)
     count = threads if threads is not None else os.cpu_count() or 1
@@ -443,6 +439,15 @@ def einsum(
     threads   None is one for each core
     """
     return Einsum(spec, semiring=semiring, modulo=modulo, types=types, threads=threads)
+
+
+def as_tensors(outputs: Tensor | Expr | Sequence[Tensor]) -> list[Tensor]:
+    """What a user asks to compile, as tensors; an expression becomes one called `out`."""
+    if isinstance(outputs, Expr):
+        given = named_axes(outputs)
+        axes = [Axis(name, given.get(name)) for name in free_axes(outputs)]
+        return [define("out", axes, outputs)]
+    return [outputs] if isinstance(outputs, Tensor) else list(outputs)
 
 
 class Einsum:

@@ -1,0 +1,106 @@
+"""`planish tune-kernel`: the fastest schedule of an einsum on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command("tune-kernel", no_args_is_help=True)
+@click.argument("einsum")
+@click.option("--shape", required=True, metavar="m=512,k=512,n=512", help="Lengths of all axes.")
+@click.option("--type", "type_name", default="f32", show_default=True, help="Element type.")
+@click.option("--semiring", default="sum-product", show_default=True, help="As for compile.")
+@click.option(
+    "--budget",
+    default="2s",
+    show_default=True,
+    help="At most so many schedules and/or seconds: 200, 2s, 200,10s.",
+)
+@click.option(
+    "--policy", default="genetic", show_default=True, metavar="genetic|greedy|random",
+    help="How schedules are searched.",
+)  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Seed of every random choice.")
+@click.option(
+    "--target", default="native", show_default=True, metavar="native|avx2|avx512",
+    help="Which instructions.",
+)  # fmt: skip
+@click.option("--cold", is_flag=True, help="Measure with flushed caches.")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), default=None,
+    help="Write the schedule, for: planish compile --schedule FILE.",
+)  # fmt: skip
+@click.option(
+    "--lock", type=click.Path(path_type=Path), default=None,
+    help="Keep the schedule in this lockfile.",
+)  # fmt: skip
+@click.option("--no-store", is_flag=True, help="Neither use nor keep earlier measurements.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    einsum: str,
+    shape: str,
+    type_name: str,
+    semiring: str,
+    budget: str,
+    policy: str,
+    seed: int,
+    target: str,
+    cold: bool,
+    output: Path | None,
+    lock: Path | None,
+    no_store: bool,
+    as_json: bool,
+) -> None:
+    """Search for the fastest schedule of an einsum on this machine.
+
+    The rules' schedule is the baseline; at the end the winner is measured against it again, in
+    turn, and kept only where it is faster beyond the noise. Ctrl-C keeps the best so far.
+
+    \b
+    planish tune-kernel "mk,kn->mn" --shape m=100,k=100,n=100
+    planish tune-kernel "mk,kn->mn" --shape m=64,k=64,n=4096 --budget 10s -o schedule.txt
+    """
+    from planish.base.files import write_atomic
+    from planish.cli.compile import extents
+    from planish.cli.opt_run import live_display
+    from planish.store.lockfile import update
+    from planish.tune.kernel_report import einsum_tensor
+    from planish.tune.loops import tune_kernel
+
+    tensor = einsum_tensor(einsum, extents(shape), type_name, semiring=semiring)
+    with live_display(quiet=as_json) as live:
+        found = tune_kernel(
+            tensor, budget=budget, policy=policy, seed=seed, target=target, cold=cold,
+            store=not no_store, progress=live,
+        )  # fmt: skip
+    wrote = []
+    if output is not None:
+        write_atomic(output, f"{found.schedule}\n")
+        wrote.append(str(output))
+    if lock is not None:
+        update(lock, [found.entry(f"einsum {einsum} {shape} {type_name}")])
+        wrote.append(str(lock))
+    if as_json:
+        low, middle, high = found.ratio
+        print(
+            json.dumps(
+                {
+                    "baseline_seconds": found.baseline, "best_seconds": found.best,
+                    "ratio": {"median": middle, "interval": [low, high]},
+                    "changes": list(found.changes), "schedule": str(found.schedule),
+                    "measured": found.ledger.measured, "cached": found.ledger.cached,
+                    "failures": found.ledger.failures, "seconds": found.ledger.seconds,
+                    "curve": list(found.ledger.curve), "wrote": wrote,
+                },
+                indent=2,
+            )
+        )  # fmt: skip
+        return
+    print(found)
+    print("changed: " + (", ".join(found.changes) or "nothing: no schedule beat the rules' one"))
+    print(f"\n{found.schedule}")
+    if wrote:
+        print(f"\nwrote {', '.join(wrote)}")
