@@ -9,20 +9,16 @@ beyond the noise is not kept.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 from collections import defaultdict
-
-for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"
+from collections.abc import Callable
+from typing import Any
 
 import common
-import numpy as np
-import tensor_cases
 
 import planish as pl
+from planish.base.config import pin_numpy
 from planish.measure.timer import compare
-from planish.tensor.schedule import Schedule
 
 _SHAPES = (
     "square 96x", "square 192x", "square 384x", "thin 1024x16x", "thin 64x4096", "thin 2048x8",
@@ -34,6 +30,11 @@ _SHAPES = (
 
 def main() -> None:
     given = _arguments()
+    pin_numpy(1)
+    import tensor_cases
+
+    from planish.tensor.schedule import Schedule
+
     rows, ratios = [], defaultdict(list)
     for case in tensor_cases.cases():
         if not any(f"{case.group} {case.name}".startswith(w) for w in _SHAPES):
@@ -45,15 +46,7 @@ def main() -> None:
                 case.tensor, budget=f"{given.seconds}s", policy=policy, store=False, seed=given.seed
             )
             tuned = pl.compile(case.tensor, schedule=str(found.schedule), store=False)
-            result = compare(
-                {
-                    "tuned": lambda k=tuned: k(*case.arrays),
-                    "rules": lambda k=rules: k(*case.arrays),
-                    "plain": lambda k=plain: k(*case.arrays),
-                    "numpy": lambda: case.numpy(*case.arrays),
-                },
-                seconds=given.measure,
-            )
+            result = compare(_candidates(case, tuned, rules, plain), seconds=given.measure)
             one = [result[name].ratio for name in ("rules", "plain", "numpy")]
             for name, ratio in zip(("rules", "plain", "numpy"), one, strict=True):
                 ratios[policy, name].append(ratio)
@@ -73,6 +66,14 @@ def main() -> None:
         print(f"{policy:10} geomean {', '.join(means)}")
 
 
+def _candidates(case: Any, tuned: Any, rules: Any, plain: Any) -> dict[str, Callable[[], object]]:
+    arrays = case.arrays
+    return {
+        "tuned": lambda: tuned(*arrays), "rules": lambda: rules(*arrays),
+        "plain": lambda: plain(*arrays), "numpy": lambda: case.numpy(*arrays),
+    }  # fmt: skip
+
+
 def _arguments() -> argparse.Namespace:
     made = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -85,5 +86,4 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    np.seterr(all="ignore")
     main()
