@@ -1,0 +1,121 @@
+"""The bytes of a profiler file as a stream: plain, gzip or zip, told apart by their first bytes."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from isal import igzip, isal_zlib
+
+from planish.base.closing import Closing
+from planish.base.errors import TraceError, UsageError
+
+BLOCK = 1 << 20
+_AHEAD = 2
+_DAMAGED: tuple[type[Exception], ...] = (
+    OSError,
+    EOFError,
+    zlib.error,
+    isal_zlib.error,
+    zipfile.BadZipFile,
+    NotImplementedError,  # a zip's compression that Python lacks
+    RuntimeError,  # a zip that wants a password
+    ValueError,
+)
+_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
+
+
+def head(path: Path, length: int = 4096) -> bytes:
+    """The first bytes of the file as it lies on disk; raises UsageError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(length)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {path}: {error.strerror or error}", hint="check the path"
+        ) from error
+
+
+class Blocks(Closing):
+    """Inflated blocks of about BLOCK bytes, read ahead by a thread (inflating releases the GIL).
+
+    A stream that is damaged or ends early gives all its whole blocks first; then `problem` says
+    what is wrong and iteration ends. The caller decides whether that is an error.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.problem = ""
+        self._path = path
+        self._queue: queue.Queue[bytes | None] = queue.Queue(_AHEAD)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading; what was read ahead is dropped."""
+        self._stop.set()
+        while self._thread.is_alive():
+            try:
+                self._queue.get(timeout=0.05)
+            except queue.Empty:
+                continue
+        self._thread.join()
+
+    def __iter__(self) -> Iterator[bytes]:
+        while (block := self._queue.get()) is not None:
+            yield block
+
+    def _put(self, block: bytes | None) -> bool:
+        while not self._stop.is_set():
+            try:
+                self._queue.put(block, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def _read(self) -> None:
+        try:
+            with _open(self._path) as stream:
+                # read1 where there is one: what was inflated before the damage is kept
+                read = getattr(stream, "read1", stream.read)
+                while block := read(BLOCK):
+                    if not self._put(block):
+                        return
+        except _DAMAGED as error:
+            self.problem = str(error) or type(error).__name__
+        except TraceError as error:
+            self.problem = error.message
+        finally:
+            self._put(None)
+
+
+def _open(path: Path) -> BinaryIO:
+    first = head(path, 4)
+    if first.startswith(_GZIP):
+        return _inflated(path.open("rb"))
+    if first.startswith(_ZIP):
+        return _open_zip(path)
+    return path.open("rb", buffering=0)
+
+
+def _inflated(stream: object) -> BinaryIO:
+    return cast(BinaryIO, igzip.GzipFile(fileobj=stream, mode="rb"))  # type: ignore[no-untyped-call]
+
+
+def _open_zip(path: Path) -> BinaryIO:
+    """The one member that can be a trace; a gzip inside a zip is inflated too."""
+    archive = zipfile.ZipFile(path)
+    members = [m for m in archive.infolist() if not m.is_dir() and not m.filename.startswith("__")]
+    wanted = [m for m in members if m.filename.endswith((".json", ".json.gz", ".trace"))] or members
+    if len(wanted) != 1:
+        raise TraceError(f"the zip file holds {len(wanted)} traces; unpack it and give one of them")
+    stream = archive.open(wanted[0])
+    if wanted[0].filename.endswith(".gz"):
+        return _inflated(stream)
+    return cast(BinaryIO, stream)
