@@ -21,7 +21,7 @@ _DAMAGED: tuple[type[Exception], ...] = (
     OSError,
     EOFError,
     zlib.error,
-    isal_zlib.error,
+    cast(type[Exception], isal_zlib.error),
     zipfile.BadZipFile,
     NotImplementedError,  # a zip's compression that Python lacks
     RuntimeError,  # a zip that wants a password
@@ -98,14 +98,15 @@ class Blocks(Closing):
 def _open(path: Path) -> BinaryIO:
     first = head(path, 4)
     if first.startswith(_GZIP):
-        return _inflated(path.open("rb"))
+        return _inflated(str(path))
     if first.startswith(_ZIP):
         return _open_zip(path)
     return path.open("rb", buffering=0)
 
 
-def _inflated(stream: object) -> BinaryIO:
-    return cast(BinaryIO, igzip.GzipFile(fileobj=stream, mode="rb"))  # type: ignore[no-untyped-call]
+def _inflated(name: str | None, stream: object = None) -> BinaryIO:
+    made = igzip.GzipFile(name, "rb", fileobj=stream)  # type: ignore[no-untyped-call]
+    return cast(BinaryIO, made)
 
 
 def _open_zip(path: Path) -> BinaryIO:
@@ -117,5 +118,5 @@ def _open_zip(path: Path) -> BinaryIO:
         raise TraceError(f"the zip file holds {len(wanted)} traces; unpack it and give one of them")
     stream = archive.open(wanted[0])
     if wanted[0].filename.endswith(".gz"):
-        return _inflated(stream)
+        return _inflated(None, stream)
     return cast(BinaryIO, stream)
