@@ -1,0 +1,196 @@
+"""Calling contexts of the host: nesting of events in each thread, and what ran at each moment.
+
+Everything is by arrays, level by level: an event lies outermost when no earlier one reaches over
+its start. Profilers' rounding makes children stick out of their parents by a little; such a
+child is cut at its parent's end, so that a thread runs one leaf at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from planish.trace.events import HOST_WORK, Flags, Ints, Kind, Table
+
+ROOT = 0
+
+# What a thread that waits for others is in: it runs nothing and is blamed for nothing.
+_WAITING = re.compile(
+    r"acquire of _thread\.lock|_wait_for_tstate_lock|<built-in method (select|poll|epoll|sleep)"
+    r"|method 'poll' of|\bwait\b of|sem_wait|pthread_cond_wait|epoll_wait|threading\.py\(\d+\): wait$"
+    r"|^threading\.py\(\d+\): (_bootstrap|_bootstrap_inner|run)$"
+)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The calling-context tree: node 0 is the root, a parent has a lower number than its child.
+
+    parent  node to parent node (-1 for the root)
+    name    node to index into the table's strings (-1 for the root)
+    depth   node to depth (0 for the root)
+    """
+
+    parent: Ints
+    name: Ints
+    depth: Ints
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def path(self, node: int, strings: list[str]) -> tuple[str, ...]:
+        """Names from the outermost call to the node."""
+        names: list[str] = []
+        while node != ROOT:
+            names.append(strings[int(self.name[node])])
+            node = int(self.parent[node])
+        return tuple(reversed(names))
+
+
+@dataclass(frozen=True)
+class Host:
+    """Host events with their nesting. Arrays have one element for each event, by thread.
+
+    row     row in the table
+    parent  index (into these arrays) of the event around it, or -1
+    node    node of the calling-context tree
+    end     end, cut at the parent's
+    """
+
+    row: Ints
+    thread: Ints
+    start: Ints
+    end: Ints
+    parent: Ints
+    node: Ints
+    tree: Tree
+
+
+@dataclass(frozen=True)
+class Segments:
+    """What one thread ran: disjoint pieces by start, each with its leaf (an index into Host)."""
+
+    thread: int
+    start: Ints
+    end: Ints
+    leaf: Ints
+
+
+def host_contexts(table: Table) -> Host:
+    """Nest the host events of every thread."""
+    events = table.events
+    rows = events.of_kind(*HOST_WORK)
+    duration = events.duration[rows]
+    thread = events.thread[rows].astype(np.int64)
+    order = np.lexsort((-duration, events.start[rows], thread))
+    rows, thread = rows[order], thread[order]
+    start = events.start[rows]
+    end = start + events.duration[rows]
+    parent, level = _nest(thread, start, end)
+    node, tree = _nodes(parent, level, events.name[rows].astype(np.int64))
+    return Host(rows, thread, start, end, parent, node, tree)
+
+
+def _nest(thread: Ints, start: Ints, end: Ints) -> tuple[Ints, list[Ints]]:
+    """Parents, and the events of each level. Cuts `end` in place at the parent's end."""
+    count = len(start)
+    parent = np.full(count, -1, np.int64)
+    levels: list[Ints] = []
+    # Threads are laid one behind the other, so that a running maximum never crosses into another.
+    shift = _offsets(thread, start, end)
+    begin, finish = start + shift, end + shift
+    left = np.arange(count)
+    while len(left):
+        reach = np.maximum.accumulate(finish[left])
+        outer = np.concatenate(([True], begin[left][1:] >= reach[:-1]))
+        top = left[outer]
+        levels.append(top)
+        owner = top[np.cumsum(outer) - 1]
+        left, owner = left[~outer], owner[~outer]
+        parent[left] = owner
+        finish[left] = np.minimum(finish[left], finish[owner])
+    end[:] = finish - shift
+    return parent, levels
+
+
+def _offsets(thread: Ints, start: Ints, end: Ints) -> Ints:
+    if not len(start):
+        return start
+    low, high = int(start.min()), int(end.max())
+    threads, place = np.unique(thread, return_inverse=True)
+    width = high - low + 1
+    if width * len(threads) >= 1 << 62:
+        # Ranks instead of times keep the order; only comparisons are made of them.
+        raise OverflowError("the trace's times span too much")
+    made: Ints = place.astype(np.int64) * width - low
+    return made
+
+
+def _nodes(parent: Ints, levels: list[Ints], name: Ints) -> tuple[Ints, Tree]:
+    """Number the calling contexts level by level: equal names under equal contexts are one."""
+    node = np.zeros(len(parent), np.int64)
+    parents, names, depths = [np.array([-1])], [np.array([-1])], [np.array([0])]
+    count = 1
+    for depth, members in enumerate(levels, start=1):
+        above = np.where(parent[members] >= 0, node[parent[members]], ROOT)
+        key = above << 32 | name[members]
+        unique, place = np.unique(key, return_inverse=True)
+        node[members] = count + place
+        parents.append(unique >> 32)
+        names.append(unique & 0xFFFFFFFF)
+        depths.append(np.full(len(unique), depth))
+        count += len(unique)
+    tree = Tree(np.concatenate(parents), np.concatenate(names), np.concatenate(depths))
+    return node, tree
+
+
+def segments(host: Host) -> list[Segments]:
+    """For each thread, what was innermost at each moment in which anything ran."""
+    made = []
+    for thread in np.unique(host.thread).tolist():
+        mine = np.flatnonzero((host.thread == thread) & (host.end > host.start))
+        if len(mine):
+            made.append(_thread_segments(host, thread, mine))
+    return made
+
+
+def _thread_segments(host: Host, thread: int, mine: Ints) -> Segments:
+    """At an end the parent becomes the leaf, at a start the event; ends come before starts."""
+    depth = host.tree.depth[host.node[mine]]
+    times = np.concatenate((host.end[mine], host.start[mine]))
+    leaf = np.concatenate((host.parent[mine], mine))
+    begins = np.repeat(np.array([0, 1]), len(mine))
+    nested = np.concatenate((-depth, depth))
+    order = np.lexsort((nested, begins, times))
+    times, leaf = times[order], leaf[order]
+    last = np.concatenate((times[1:] != times[:-1], [True]))
+    times, leaf = times[last], leaf[last]
+    start, end, leaf = times[:-1], times[1:], leaf[:-1]
+    runs = leaf >= 0
+    return Segments(thread, start[runs], end[runs], leaf[runs])
+
+
+def waiting(table: Table) -> Flags:
+    """For each string, whether a thread inside it waits for other threads."""
+    return np.array([bool(_WAITING.search(name)) for name in table.strings] or [False])
+
+
+def inherited(host: Host, mark: Flags) -> Ints:
+    """For each event the nearest event around or at it that is marked, or -1."""
+    found = np.where(mark, np.arange(len(mark)), -1)
+    order = np.argsort(host.tree.depth[host.node], kind="stable")
+    depth = host.tree.depth[host.node][order]
+    bounds = np.flatnonzero(np.concatenate(([True], depth[1:] != depth[:-1], [True])))
+    for begin, end in zip(bounds[1:-1].tolist(), bounds[2:].tolist(), strict=True):
+        members = order[begin:end]
+        open_ = members[found[members] < 0]
+        found[open_] = found[host.parent[open_]]
+    return found
+
+
+def is_runtime(table: Table, host: Host) -> Flags:
+    """Which host events are calls of the device's runtime."""
+    made: Flags = table.events.kind[host.row] == Kind.RUNTIME
+    return made
