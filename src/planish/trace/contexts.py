@@ -1,8 +1,8 @@
 """Calling contexts of the host: nesting of events in each thread, and what ran at each moment.
 
 Everything is by arrays, level by level: an event lies outermost when no earlier one reaches over
-its start. Profilers' rounding makes children stick out of their parents by a little; such a
-child is cut at its parent's end, so that a thread runs one leaf at a time.
+its start. Events that cross (profilers round, and annotations outlive the call that opened
+them) are cut, so that a thread runs one leaf at a time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 from planish.trace.events import HOST_WORK, Flags, Ints, Kind, Table
 
 ROOT = 0
+_DEEPEST = 1000  # nesting beyond it is not a program's: its events are given no time
+_REPAIRS = 64  # rounds of untangling on one level; a profiler's traces need one or two
 
 # What a thread that waits for others is in: it runs nothing and is blamed for nothing.
 _WAITING = re.compile(
@@ -94,7 +96,7 @@ def host_contexts(table: Table) -> Host:
 
 
 def _nest(thread: Ints, start: Ints, end: Ints) -> tuple[Ints, list[Ints]]:
-    """Parents, and the events of each level. Cuts `end` in place at the parent's end."""
+    """Parents, and the events of each level. Cuts `end` in place so that all is nested."""
     count = len(start)
     parent = np.full(count, -1, np.int64)
     levels: list[Ints] = []
@@ -103,16 +105,45 @@ def _nest(thread: Ints, start: Ints, end: Ints) -> tuple[Ints, list[Ints]]:
     begin, finish = start + shift, end + shift
     left = np.arange(count)
     while len(left):
-        reach = np.maximum.accumulate(finish[left])
-        outer = np.concatenate(([True], begin[left][1:] >= reach[:-1]))
+        outer = _outermost(begin, finish, left)
         top = left[outer]
         levels.append(top)
         owner = top[np.cumsum(outer) - 1]
         left, owner = left[~outer], owner[~outer]
         parent[left] = owner
-        finish[left] = np.minimum(finish[left], finish[owner])
+        finish[left] = np.maximum(np.minimum(finish[left], finish[owner]), begin[left])
+        if len(levels) == _DEEPEST:
+            finish[left] = begin[left]
+            levels.append(left)
+            break
     end[:] = finish - shift
     return parent, levels
+
+
+def _outermost(begin: Ints, finish: Ints, left: Ints) -> Flags:
+    """Which of the events `left` lie in no other one of them.
+
+    An event that begins inside another and ends after it crosses it. If most of it lies beyond,
+    it is no child: the other is cut where it begins (an annotation opened by a call that returns
+    a moment later). Otherwise it is a child and is cut by the caller.
+    """
+    for _ in range(_REPAIRS):
+        reach = np.maximum.accumulate(finish[left])
+        outer = np.concatenate(([True], begin[left][1:] >= reach[:-1]))
+        owner = left[outer][np.cumsum(outer) - 1]
+        beyond = finish[left] - finish[owner]
+        crosses = np.flatnonzero(~outer & (beyond > finish[owner] - begin[left]))
+        if not len(crosses):
+            return outer
+        _, first = np.unique(owner[crosses], return_index=True)
+        crosser = crosses[first]  # the earliest one in each event that is crossed
+        finish[owner[crosser]] = begin[left[crosser]]
+        within = left[~outer & (begin[left] < finish[owner])]
+        holder = owner[~outer & (begin[left] < finish[owner])]
+        finish[within] = np.minimum(finish[within], finish[holder])
+    reach = np.maximum.accumulate(finish[left])
+    made: Flags = np.concatenate(([True], begin[left][1:] >= reach[:-1]))
+    return made
 
 
 def _offsets(thread: Ints, start: Ints, end: Ints) -> Ints:

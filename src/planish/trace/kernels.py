@@ -101,7 +101,7 @@ def kernel_rows(table: Table, work: DeviceWork) -> list[KernelRow]:
                 float(part.std()),
                 total / whole,
                 *_typical(table, rows[begin:end]),
-            )  # fmt: skip
+            )
         )
     return sorted(made, key=lambda row: (-row.total, row.name))
 
@@ -112,8 +112,8 @@ def _typical(table: Table, rows: Ints) -> tuple[int, int, int, int, float]:
     detail = detail[detail >= 0]
     d = table.details
 
-    def middle(values: npt.NDArray[np.generic]) -> int:
-        known = values[values >= 0]  # type: ignore[operator]
+    def middle(values: npt.NDArray[np.int32] | Ints) -> int:
+        known = values[values >= 0]
         return int(np.median(known)) if len(known) else ABSENT
 
     occupancy = d.occupancy[detail]
@@ -143,7 +143,7 @@ def copy_rows(table: Table, work: DeviceWork) -> list[CopyRow]:
                 int(duration[mine].sum()),
                 int(size[known].sum()),
                 int(duration[known].sum()),
-            )  # fmt: skip
+            )
         )
     return sorted(made, key=lambda row: (-row.total, row.name))
 
