@@ -15,6 +15,7 @@ from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
 
 if TYPE_CHECKING:
     from planish.base.progress import Progress
+    from planish.trace.trace import Trace
     from planish.tune.result import Result
 
 __version__ = "0.1.0"
@@ -27,6 +28,7 @@ __all__ = [
     "PlanishError",
     "Verdict",
     "optimize",
+    "read_trace",
 ]
 
 
@@ -81,3 +83,17 @@ def optimize(
         progress=progress,
     ) as session:
         return optimise(session, Path(source), request, options)
+
+
+def read_trace(path: str | Path, *, salvage: bool = False) -> Trace:
+    """Read a profiler's file: Kineto, Chrome, Perfetto or rocprofv3 JSON, Nsight Systems SQLite.
+
+    salvage   read what is whole of a damaged file; what was left out stands in `.notes`
+
+    Returns a Trace with `.events` (NumPy columns), `.idle()`, `.kernels()`, `.blame()`,
+    `.critical_path()`, `.what_if()`, `.advise()` and `.to_pandas()`.
+    Raises PlanishError (unreadable, damaged at byte so-and-so, no known format).
+    """
+    from planish.trace.trace import Trace
+
+    return Trace.read(path, salvage=salvage)

@@ -15,6 +15,7 @@ from planish.cli.report import report
 # Command to module and one line of help; imported when used, so that `--help` stays fast.
 _COMMANDS = {
     "opt": ("planish.cli.opt", "Make C, C++ or LLVM IR files smaller; replay how."),
+    "trace": ("planish.cli.trace", "Explain a profiler's trace: busy, idle and why, kernels."),
     "doctor": ("planish.cli.doctor", "Say which toolchain was found and what is missing."),
     "learn": ("planish.cli.learn", "Learn from a corpus of programs what helps others."),
     "corpus": ("planish.cli.corpus", "Build a corpus of real programs to learn from."),
@@ -45,6 +46,7 @@ def group() -> None:
     \b
     planish opt lz4.c              find a smaller build; writes lz4.o and planish.lock
     planish opt lz4.c --replay     build it again from planish.lock, with no search
+    planish trace run.json.gz      where the time of a GPU job went, and who is to blame
     planish doctor                 see which compiler is used
     """
 

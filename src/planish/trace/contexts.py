@@ -21,9 +21,11 @@ _REPAIRS = 64  # rounds of untangling on one level; a profiler's traces need one
 # What a thread that waits for others is in: it runs nothing and is blamed for nothing.
 _WAITING = re.compile(
     r"acquire of _thread\.lock|_wait_for_tstate_lock|<built-in method (select|poll|epoll|sleep)"
-    r"|method 'poll' of|\bwait\b of|sem_wait|pthread_cond_wait|epoll_wait|threading\.py\(\d+\): wait$"
+    r"|method 'poll' of|\bwait\b of|sem_wait|pthread_cond_wait|epoll_wait"
+    r"|^threading\.py\(\d+\): wait$"
     r"|^threading\.py\(\d+\): (_bootstrap|_bootstrap_inner|run)$"
 )
+_STEP = re.compile(r"^ProfilerStep\s*#\s*\d+$")
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,17 @@ def host_contexts(table: Table) -> Host:
     start = events.start[rows]
     end = start + events.duration[rows]
     parent, level = _nest(thread, start, end)
-    node, tree = _nodes(parent, level, events.name[rows].astype(np.int64))
+    node, tree = _nodes(parent, level, _numberless(table)[events.name[rows]])
     return Host(rows, thread, start, end, parent, node, tree)
+
+
+def _numberless(table: Table) -> Ints:
+    """String to string, so that step 7 and step 8 are one context: the first step's name."""
+    number = np.arange(max(1, len(table.strings)))
+    steps = [i for i, name in enumerate(table.strings) if _STEP.match(name)]
+    if steps:
+        number[steps] = steps[0]
+    return number
 
 
 def _nest(thread: Ints, start: Ints, end: Ints) -> tuple[Ints, list[Ints]]:
