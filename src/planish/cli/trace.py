@@ -21,6 +21,8 @@ class _WithDefault(click.Group):
         return super().resolve_command(context, words)
 
     def parse_args(self, context: click.Context, words: list[str]) -> list[str]:
+        if not words:
+            raise click.UsageError("no FILE given", context)
         if words and words[0].startswith("-") and words[0] not in ("-h", "--help"):
             words = ["show", *words]
         return super().parse_args(context, words)

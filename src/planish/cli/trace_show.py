@@ -13,7 +13,7 @@ from rich.text import Text
 from planish.trace.diff import Change, Diff, short
 from planish.trace.ranks import Ranks
 
-_NAME = 64
+_WIDEST = 120
 
 
 def show_summary(found: dict[str, Any], device: int | None) -> None:
@@ -59,9 +59,9 @@ def _device(console: Console, row: dict[str, Any]) -> None:
         console.print("idle time, charged to what the host was running:")
         table = _table(("time", "share"), ("calling context",))
         for charged in row["blame"]:
-            path = " > ".join(_clip(part, 40) for part in charged["path"][-3:])
+            path = _path_words(charged["path"], _room(console, 18))
             table.add_row(time(charged["own"]), share(charged["own"], row["idle"]),
-                          Text(path or "(no thread ran anything that was traced)"))  # fmt: skip
+                          Text(path))  # fmt: skip
         console.print(table)
 
 
@@ -73,7 +73,7 @@ def _kernels(console: Console, found: dict[str, Any]) -> None:
     for row in found["kernels"]:
         table.add_row(
             time(row["total"]), f"{row['share']:.1%}", f"{row['count']:,}", time(row["mean"]),
-            f"{row['variation']:.0%}", Text(_clip(short(row["name"]), _NAME)),
+            f"{row['variation']:.0%}", Text(_clip(short(row["name"]), _room(console, 46))),
         )  # fmt: skip
     console.print(table)
 
@@ -123,25 +123,26 @@ def _path(console: Console, rows: Sequence[dict[str, Any]], span: int) -> None:
     table = _table(("time", "share"), ("",))
     for row in rows[:6]:
         table.add_row(time(row["time"]), share(row["time"], span),
-                      Text(_clip(short(row["what"]), _NAME)))  # fmt: skip
+                      Text(_clip(short(row["what"]), _room(console, 20))))  # fmt: skip
     console.print(table)
 
 
 def show_ranks(ranks: Ranks) -> None:
-    """A line for each rank, the slowest marked."""
+    """A line for each rank, then the stragglers and the files that were left out."""
     console = _console()
-    table = _table(
-        ("rank", "span", "busy", "idle", "compute", "communication", "hidden", "step"), ("",)
-    )
+    table = _table(("rank", "busy", "idle", "compute", "communication", "hidden", "step"))
     for row in ranks.rows:
         table.add_row(
-            str(row.rank), time(row.span), time(row.busy), time(row.idle), time(row.compute),
+            str(row.rank), time(row.busy), time(row.idle), time(row.compute),
             time(row.communication), share(row.hidden, row.communication),
-            time(row.step) if row.step else "", "straggler" if row.straggler else "",
+            time(row.step) if row.step else "",
         )  # fmt: skip
     console.print(table)
     if len(ranks.rows) > 1:
         console.print(f"skew: the slowest rank computes {ranks.skew:.1%} longer than the median")
+    for row in ranks.rows:
+        if row.straggler:
+            console.print(f"straggler: rank {row.rank}, {time(row.compute)} of compute")
     for file, why in ranks.failed:
         console.print(f"left out: {file}: {why}")
 
@@ -166,7 +167,13 @@ def _changes(console: Console, title: str, rows: Iterable[Change]) -> None:
             if row.count_before or row.count_after
             else ""
         )
-        table.add_row(time(row.before), time(row.after), ratio, count, Text(_clip(row.what, _NAME)))
+        table.add_row(
+            time(row.before),
+            time(row.after),
+            ratio,
+            count,
+            Text(_clip(row.what, _room(console, 52))),
+        )
     console.print(table)
 
 
@@ -183,6 +190,24 @@ def share(part: float, whole: float) -> str:
     return f"{part / whole:.1%}" if whole else ""
 
 
+def _room(console: Console, taken: int) -> int:
+    """How long a name may be beside columns that take `taken` characters."""
+    return max(24, min(_WIDEST, console.width - taken))
+
+
+def _path_words(path: Sequence[str], width: int) -> str:
+    """The inner end of a calling context, as much of it as fits."""
+    if not path:
+        return "(no thread ran anything that was traced)"
+    words = _clip(path[-1], width)
+    for part in reversed(path[:-1]):
+        longer = f"{_clip(part, 40)} > {words}"
+        if len(longer) > width:
+            break
+        words = longer
+    return words
+
+
 def _clip(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 3] + "..."
 
@@ -193,7 +218,7 @@ def _table(right: Sequence[str], left: Sequence[str] = ()) -> Table:
         plain = number == 0 and not name
         table.add_column(name, justify="left" if plain else "right", no_wrap=True)
     for name in left:
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
+        table.add_column(name)
     return table
 
 

@@ -104,8 +104,9 @@ def blame_rows(
     """The contexts with a charge of their own, the largest first."""
     nodes = np.flatnonzero(charged.own > 0)
     nodes = nodes[np.argsort(-charged.own[nodes], kind="stable")][:limit]
-    strings = list(table.strings)
     return [
-        BlameRow(host.tree.path(node, strings), int(charged.own[node]), int(charged.total[node]))
+        BlameRow(
+            host.tree.path(node, table.strings), int(charged.own[node]), int(charged.total[node])
+        )
         for node in nodes.tolist()
     ]

@@ -313,14 +313,16 @@ class _Reader:
             return detail, device, stream
         self.torch = True
         chosen = [args[i] for i in places.tolist()]
-        device[places] = [
+        devices = [
             a.device if a.device >= 0 else _whole(rows[i].pid)
             for i, a in zip(places.tolist(), chosen, strict=True)
         ]
-        stream[places] = [
+        device[places] = self.columns.block(devices, np.int32)
+        streams = [
             a.stream if a.stream != ABSENT else _whole(rows[i].tid)
             for i, a in zip(places.tolist(), chosen, strict=True)
         ]
+        stream[places] = self.columns.block(streams, np.int64)
         detail[places] = self.columns.add_details(
             bytes=[a.bytes if isinstance(a.bytes, int) else ABSENT for a in chosen],
             grid=[_product(a.grid) for a in chosen],

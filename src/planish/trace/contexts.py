@@ -8,6 +8,7 @@ them) are cut, so that a thread runs one leaf at a time.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,11 +45,11 @@ class Tree:
     def __len__(self) -> int:
         return len(self.parent)
 
-    def path(self, node: int, strings: list[str]) -> tuple[str, ...]:
+    def path(self, node: int, strings: Sequence[str]) -> tuple[str, ...]:
         """Names from the outermost call to the node."""
         names: list[str] = []
         while node != ROOT:
-            names.append(strings[int(self.name[node])])
+            names.append(_STEP.sub("ProfilerStep", strings[int(self.name[node])]))
             node = int(self.parent[node])
         return tuple(reversed(names))
 

@@ -1,7 +1,7 @@
 """The critical path through host, launches, streams and synchronisation, and what-if.
 
-The model is a graph of host calls and device events. Each starts when the latest of what it
-waits for has ended, plus a lag that is kept as it was measured:
+The model is a graph of host calls and device events. Each starts when all that it waits for
+has ended; the lag behind the latest of these is kept as it was measured:
 
 - a device event waits for its stream's previous event and for the start of its launching call;
   where both are long past, for the event of another stream that ended just before it (a
@@ -263,18 +263,26 @@ def replay(graph: Graph, duration: Ints, free: Flags) -> tuple[Ints, Ints]:
             own = new_start[node] + lengths[node]
             new_end[node] = own if loose[node] else max(own, new_end[other] + tail)
             continue
-        was = now = None
-        for before, times, new in (
-            (first[node], end, new_end),
-            (second[node], end, new_end),
-            (launch[node], start, new_start),
-        ):
-            if before >= 0:
-                was = times[before] if was is None else max(was, times[before])
-                now = new[before] if now is None else max(now, new[before])
-        new_start[node] = start[node] if was is None or now is None else now + start[node] - was
+        befores = [
+            (times[before], new[before])
+            for before, times, new in (
+                (first[node], end, new_end),
+                (second[node], end, new_end),
+                (launch[node], start, new_start),
+            )
+            if before >= 0
+        ]
+        new_start[node] = _moved(start[node], befores)
         new_end[node] = new_start[node] + lengths[node]
     return np.array(new_start, np.int64), np.array(new_end, np.int64)
+
+
+def _moved(start: int, befores: list[tuple[int, int]]) -> int:
+    """The new start. The lag is that behind the latest predecessor; the others' is hidden."""
+    if not befores:
+        return start
+    latest = max(was for was, _ in befores)
+    return max(now + start - latest if was == latest else now for was, now in befores)
 
 
 def _settling_order(graph: Graph) -> Ints:

@@ -209,21 +209,23 @@ class Columns:
         length = len(columns["start"])
         for name, kind in COLUMNS.items():
             values = columns.get(name)
-            self._blocks[name].append(self._block(values, kind, length))
+            self._blocks[name].append(self._filled(values, kind, length))
 
     def add_details(self, **columns: Any) -> range:
         """Append details; returns their numbers, for the `detail` column."""
         length = len(next(iter(columns.values())))
         for name, kind in DETAILS.items():
             values = columns.get(name)
-            self._detail_blocks[name].append(self._block(values, kind, length))
+            self._detail_blocks[name].append(self._filled(values, kind, length))
         first = self.details
         self.details += length
         return range(first, self.details)
 
-    def _block(self, values: Any, kind: type, length: int) -> npt.NDArray[Any]:
-        if values is None:
-            return np.full(length, ABSENT, kind)
+    def _filled(self, values: Any, kind: type, length: int) -> npt.NDArray[Any]:
+        return np.full(length, ABSENT, kind) if values is None else self.block(values, kind)
+
+    def block(self, values: Any, kind: type) -> npt.NDArray[Any]:
+        """The values as an array of one column's type; numbers too large for it are noted."""
         try:
             return np.asarray(values, kind)
         except OverflowError:

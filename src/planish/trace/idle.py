@@ -121,7 +121,7 @@ def _idle(
     table: Table, mine: DeviceWork, all_work: DeviceWork, device: int, stream: int | None,
     state: HostState,
 ) -> Idle:  # fmt: skip
-    holes = gaps(busy_intervals(mine))
+    holes = gaps(busy_intervals(mine), int(mine.start.min()), int(mine.end.max()))
     # the event that ended a gap: of several that start together the first row
     follower = np.searchsorted(mine.start, holes.end, side="left")
     called = mine.launch[follower]

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from isal import igzip, isal_zlib
+from isal import isal_zlib
 
 from planish.base.closing import Closing
 from planish.base.errors import TraceError, UsageError
 
 BLOCK = 1 << 20
 _AHEAD = 2
+_PACKED = 64 << 10
 _DAMAGED: tuple[type[Exception], ...] = (
     OSError,
     EOFError,
@@ -82,9 +83,7 @@ class Blocks(Closing):
     def _read(self) -> None:
         try:
             with _open(self._path) as stream:
-                # read1 where there is one: what was inflated before the damage is kept
-                read = getattr(stream, "read1", stream.read)
-                while block := read(BLOCK):
+                while block := stream.read(BLOCK):
                     if not self._put(block):
                         return
         except _DAMAGED as error:
@@ -97,16 +96,58 @@ class Blocks(Closing):
 
 def _open(path: Path) -> BinaryIO:
     first = head(path, 4)
+    file = path.open("rb", buffering=0)
     if first.startswith(_GZIP):
-        return _inflated(str(path))
+        return cast(BinaryIO, _Inflated(file))
     if first.startswith(_ZIP):
+        file.close()
         return _open_zip(path)
-    return path.open("rb", buffering=0)
+    return file
 
 
-def _inflated(name: str | None, stream: object = None) -> BinaryIO:
-    made = igzip.GzipFile(name, "rb", fileobj=stream)  # type: ignore[no-untyped-call]
-    return cast(BinaryIO, made)
+class _Inflated(Closing):
+    """A gzip stream of one or more members. What was inflated before damage is handed out first."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._member = isal_zlib.decompressobj(wbits=31)
+        self._left = b""
+        self._error: Exception | None = None
+
+    def close(self) -> None:
+        """Close the file below."""
+        self._file.close()
+
+    def read(self, length: int) -> bytes:
+        """At most `length` bytes; raises EOFError and the inflater's error only with no bytes."""
+        parts: list[bytes] = []
+        have = 0
+        while have < length and self._error is None:
+            try:
+                piece = self._piece(length - have)
+            except _DAMAGED as error:
+                self._error = error
+                break
+            if piece is None:
+                break
+            parts.append(piece)
+            have += len(piece)
+        if not parts and self._error is not None:
+            raise self._error
+        return b"".join(parts)
+
+    def _piece(self, length: int) -> bytes | None:
+        if self._member.eof:
+            self._left = self._member.unused_data.lstrip(b"\0") or self._file.read(_PACKED)
+            if not self._left.strip(b"\0"):
+                return None
+            self._member = isal_zlib.decompressobj(wbits=31)
+        packed = self._left or self._file.read(_PACKED)
+        if not packed:
+            raise EOFError("the compressed stream is cut short")
+        piece: bytes = self._member.decompress(packed, length)
+        self._left = self._member.unconsumed_tail
+        return piece
 
 
 def _open_zip(path: Path) -> BinaryIO:
@@ -115,8 +156,10 @@ def _open_zip(path: Path) -> BinaryIO:
     members = [m for m in archive.infolist() if not m.is_dir() and not m.filename.startswith("__")]
     wanted = [m for m in members if m.filename.endswith((".json", ".json.gz", ".trace"))] or members
     if len(wanted) != 1:
+        archive.close()
         raise TraceError(f"the zip file holds {len(wanted)} traces; unpack it and give one of them")
     stream = archive.open(wanted[0])
+    archive.close()  # the member keeps the file open until it is closed itself
     if wanted[0].filename.endswith(".gz"):
-        return _inflated(None, stream)
+        return cast(BinaryIO, _Inflated(cast(BinaryIO, stream)))
     return cast(BinaryIO, stream)
