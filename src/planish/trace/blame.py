@@ -16,6 +16,7 @@ import numpy as np
 from planish.trace.contexts import ROOT, Host, Segments, waiting
 from planish.trace.events import Flags, Ints, Table
 from planish.trace.idle import Idle, split
+from planish.trace.intervals import distinct
 
 _CHUNK = 200_000  # pieces times threads looked at together: bounds the memory
 
@@ -52,8 +53,8 @@ def blame(table: Table, host: Host, threads: Sequence[Segments], idle: Idle) -> 
     own = np.zeros(len(host.tree), np.int64)
     asleep = _asleep(table, host)
     active = [s for s in (_awake(s, asleep) for s in threads) if len(s.start)]
-    lengths = np.concatenate([np.concatenate((s.start, s.end)) for s in active] or [idle.start[:0]])
-    start, end, _ = split(idle.start, idle.end, lengths)
+    edges = distinct(np.concatenate([s.edges for s in active] or [idle.start[:0]]))
+    start, end, _ = split(idle.start, idle.end, edges)
     step = max(1, _CHUNK // max(1, len(active)))
     for begin in range(0, len(start), step):
         _charge(own, host, active, start[begin : begin + step], end[begin : begin + step])

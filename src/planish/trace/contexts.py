@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from planish.trace.events import HOST_WORK, Flags, Ints, Kind, Table
+from planish.trace.events import HOST_WORK, Flags, Ints, Table
+from planish.trace.intervals import distinct
+from planish.trace.work import matching
 
 ROOT = 0
 _DEEPEST = 1000  # nesting beyond it is not a program's: its events are given no time
@@ -81,6 +84,11 @@ class Segments:
     start: Ints
     end: Ints
     leaf: Ints
+
+    @cached_property
+    def edges(self) -> Ints:
+        """All starts and ends, sorted, each once."""
+        return distinct(np.concatenate((self.start, self.end)))
 
 
 def host_contexts(table: Table) -> Host:
@@ -217,23 +225,4 @@ def _thread_segments(host: Host, thread: int, mine: Ints) -> Segments:
 
 def waiting(table: Table) -> Flags:
     """For each string, whether a thread inside it waits for other threads."""
-    return np.array([bool(_WAITING.search(name)) for name in table.strings] or [False])
-
-
-def inherited(host: Host, mark: Flags) -> Ints:
-    """For each event the nearest event around or at it that is marked, or -1."""
-    found = np.where(mark, np.arange(len(mark)), -1)
-    order = np.argsort(host.tree.depth[host.node], kind="stable")
-    depth = host.tree.depth[host.node][order]
-    bounds = np.flatnonzero(np.concatenate(([True], depth[1:] != depth[:-1], [True])))
-    for begin, end in zip(bounds[1:-1].tolist(), bounds[2:].tolist(), strict=True):
-        members = order[begin:end]
-        open_ = members[found[members] < 0]
-        found[open_] = found[host.parent[open_]]
-    return found
-
-
-def is_runtime(table: Table, host: Host) -> Flags:
-    """Which host events are calls of the device's runtime."""
-    made: Flags = table.events.kind[host.row] == Kind.RUNTIME
-    return made
+    return matching(table, table.events.of_kind(*HOST_WORK), _WAITING)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from planish.trace.contexts import Host, Segments
 from planish.trace.events import Flags, Ints, Kind, Table
-from planish.trace.intervals import gaps, inside
+from planish.trace.intervals import distinct, gaps, inside
 from planish.trace.timeline import busy_intervals
 from planish.trace.work import DeviceWork, Work, launching, synchronising
 
@@ -95,15 +95,22 @@ class Idle:
 
 @dataclass(frozen=True)
 class HostState:
-    """What idle analysis asks of the host: the segments of each thread, by thread."""
+    """What idle analysis asks of the host.
+
+    segments  of each thread, by thread
+    cause     for each host event its cause when it is the leaf
+    call      for each host event the row of the call to name, or -1
+    """
 
     host: Host
     segments: dict[int, Segments]
+    cause: Ints
+    call: Ints
 
     @classmethod
-    def of(cls, host: Host, segments: list[Segments]) -> HostState:
-        """Index the segments."""
-        return cls(host, {s.thread: s for s in segments})
+    def of(cls, table: Table, host: Host, segments: list[Segments]) -> HostState:
+        """Classify the host's events and index the segments."""
+        return cls(host, {s.thread: s for s in segments}, *_leaf_causes(table, host))
 
 
 def device_idle(table: Table, work: DeviceWork, device: int, state: HostState) -> Idle:
@@ -170,7 +177,7 @@ def _queued(start: Ints, end: Ints, gap: Ints, call: Ints, others: DeviceWork | 
         (Cause.OTHER_STREAM, busy_intervals(others.where(others.work == Work.COMPUTE))),
         (Cause.COPY, busy_intervals(others.where(others.work == Work.COPY))),
     ]
-    edges = np.concatenate([np.concatenate((i.start, i.end)) for _, i in by_class])
+    edges = distinct(np.concatenate([np.concatenate((i.start, i.end)) for _, i in by_class]))
     start, end, owner = split(start, end, edges)
     cause = np.full(len(start), Cause.LAUNCH_LATENCY)
     for kind, busy in by_class:
@@ -187,16 +194,14 @@ def _before(
     start, end, call, gap = start[keep], end[keep], call[keep], gap[keep]
     thread = np.where(call >= 0, table.events.thread[call], -1)
     parts = [_no_call(table, state, start, end, call, gap, thread < 0)]
-    leaf_cause, leaf_call = _leaf_causes(table, state.host)
     for number in np.unique(thread[thread >= 0]).tolist():
         mine = thread == number
         seg = state.segments[number]
-        edges = np.concatenate((seg.start, seg.end))
-        begin, finish, owner = split(start[mine], end[mine], edges)
+        begin, finish, owner = split(start[mine], end[mine], seg.edges)
         leaf = _leaf_at(seg, begin)
         ran = leaf >= 0
-        cause = np.where(ran, leaf_cause[leaf], Cause.NO_WORK)
-        named = np.where(ran, leaf_call[leaf], -1)
+        cause = np.where(ran, state.cause[leaf], Cause.NO_WORK)
+        named = np.where(ran, state.call[leaf], -1)
         parts.append(_piece(begin, finish, gap[mine][owner], cause, named))
     first, second, third, fourth, fifth = (np.concatenate(c) for c in zip(*parts, strict=True))
     return first, second, third, fourth, fifth
@@ -232,11 +237,10 @@ def _leaf_at(seg: Segments, times: Ints) -> Ints:
 
 
 def split(start: Ints, end: Ints, edges: Ints) -> tuple[Ints, Ints, Ints]:
-    """Cut each of the disjoint, ascending intervals at the edges inside it.
+    """Cut each of the disjoint, ascending intervals at the edges (sorted, distinct) inside it.
 
     Returns starts, ends and, for each piece, the number of the interval that it is of.
     """
-    edges = np.unique(edges)
     first = np.searchsorted(edges, start, side="right")
     last = np.searchsorted(edges, end, side="left")
     count = np.maximum(last - first, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,43 +79,44 @@ def kernel_rows(table: Table, work: DeviceWork) -> list[KernelRow]:
         return []
     names = table.events.name[kernels.row]
     duration = kernels.end - kernels.start
-    order = np.argsort(names, kind="stable")
+    order = np.lexsort((duration, names))
     names, duration, rows = names[order], duration[order], kernels.row[order]
     classes = kernels.work[order]
     first = np.flatnonzero(np.concatenate(([True], names[1:] != names[:-1])))
-    bounds = np.append(first, len(names))
+    count = np.diff(np.append(first, len(names)))
+    total = np.add.reduceat(duration, first)
+    mean = total / count
+    spread = np.add.reduceat((duration - np.repeat(mean, count)) ** 2, first)
+    median = (duration[first + (count - 1) // 2] + duration[first + count // 2]) / 2
     whole = max(1, int(duration.sum()))
-    made = []
-    for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        part = duration[begin:end]
-        total = int(part.sum())
-        made.append(
-            KernelRow(
-                table.strings[names[begin]],
-                Work(int(classes[begin])),
-                end - begin,
-                total,
-                total / (end - begin),
-                int(part.min()),
-                int(part.max()),
-                float(np.median(part)),
-                float(part.std()),
-                total / whole,
-                *_typical(table, rows[begin:end]),
-            )
+    made = [
+        KernelRow(
+            table.strings[names[begin]],
+            Work(int(classes[begin])),
+            size,
+            int(total[i]),
+            float(mean[i]),
+            int(duration[begin]),
+            int(duration[begin + size - 1]),
+            float(median[i]),
+            math.sqrt(spread[i] / size),
+            int(total[i]) / whole,
+            *_typical(table, rows[begin : begin + size]),
         )
+        for i, (begin, size) in enumerate(zip(first.tolist(), count.tolist(), strict=True))
+    ]
     return sorted(made, key=lambda row: (-row.total, row.name))
 
 
 def _typical(table: Table, rows: Ints) -> tuple[int, int, int, int, float]:
-    """Medians of the launch geometry and resources; ABSENT (nan) where unknown."""
+    """Upper medians of the launch geometry and resources; ABSENT (nan) where unknown."""
     detail = table.events.detail[rows]
     detail = detail[detail >= 0]
     d = table.details
 
     def middle(values: npt.NDArray[np.int32] | Ints) -> int:
-        known = values[values >= 0]
-        return int(np.median(known)) if len(known) else ABSENT
+        known = np.sort(values[values >= 0])
+        return int(known[len(known) // 2]) if len(known) else ABSENT
 
     occupancy = d.occupancy[detail]
     occupancy = occupancy[np.isfinite(occupancy) & (occupancy >= 0)]

@@ -45,7 +45,8 @@ def read_nsys(source: str, path: Path, salvage: bool) -> Table:
             devices = reader.devices()
     except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
         raise TraceError(
-            f"{path.name} is a damaged SQLite database: {error}", hint="export it again"
+            f"{path.name} is a damaged SQLite database: {' '.join(str(error).split())[:200]}",
+            hint="export it again",
         ) from error
     return columns.finish(source, "nsys", devices=devices, skipped=skipped)
 

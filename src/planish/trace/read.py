@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 from planish.base.errors import TraceError, UsageError
@@ -44,9 +47,21 @@ def read_table(path: Path, *, salvage: bool = False) -> Table:
     return _read_json(path, salvage)
 
 
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection while events are decoded: they hold no cycles, and there are many."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 def _read_json(path: Path, salvage: bool) -> Table:
     try:
-        with Blocks(path) as blocks:
+        with _uncollected(), Blocks(path) as blocks:
             scanner = Scanner(blocks, salvage=salvage)
             first = scanner.start()
             if not is_chrome(first):

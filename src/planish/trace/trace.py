@@ -113,7 +113,7 @@ class Trace:
 
     @cached_property
     def _state(self) -> HostState:
-        return HostState.of(self.host, self.host_segments)
+        return HostState.of(self.table, self.host, self.host_segments)
 
     def idle(self, device: int | None = None, stream: int | None = None) -> Idle:
         """Idle time with causes, of one device (the only one by default) or of one stream."""

@@ -26,10 +26,9 @@ _COMMUNICATION = re.compile(
 )
 _SYNCHRONISING = re.compile(
     r"Synchronize|^(cuda|hip|mtia)Memcpy(?!.*Async)|^cu(Memcpy|MemFree)(?!.*Async)"
-    r"|^(cuda|hip)(Free|HostFree)$|clFinish|clWaitForEvents|^hsa_signal_wait|EventQuery"
+    r"|^(cuda|hip)(Free|HostFree)$|clFinish|clWaitForEvents|^hsa_signal_wait"
 )
 _LAUNCHING = re.compile(r"Launch|Memcpy|Memset|clEnqueue|GraphExec|hipModule|hipExt", re.IGNORECASE)
-_EVENT_QUERY = re.compile(r"EventQuery")
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def device_work(table: Table) -> DeviceWork:
     """Pick the device events out and link each to its launch by correlation."""
     events = table.events
     rows = events.of_kind(*DEVICE_WORK)
-    communicates = np.array([bool(_COMMUNICATION.search(s)) for s in table.strings] or [False])
+    communicates = matching(table, rows, _COMMUNICATION)
     kind = events.kind[rows]
     work = np.full(len(rows), Work.COMPUTE, np.uint8)
     work[(kind == Kind.MEMCPY) | (kind == Kind.MEMSET)] = Work.COPY
@@ -103,12 +102,21 @@ def _launches(table: Table, rows: Ints) -> Ints:
     return found
 
 
+def matching(table: Table, rows: Ints, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
+    """For each string of the table, whether it names one of the rows and matches."""
+    found = np.zeros(max(1, len(table.strings)), np.bool_)
+    used = np.zeros(len(found), np.bool_)
+    used[table.events.name[rows]] = True
+    for number in np.flatnonzero(used).tolist():
+        found[number] = pattern.search(table.strings[number]) is not None
+    return found
+
+
 def synchronising(table: Table) -> npt.NDArray[np.bool_]:
     """For each string of the table, whether it names a call that waits for the device."""
-    found = [bool(_SYNCHRONISING.search(s)) and not _EVENT_QUERY.search(s) for s in table.strings]
-    return np.array(found or [False])
+    return matching(table, table.events.of_kind(Kind.RUNTIME), _SYNCHRONISING)
 
 
 def launching(table: Table) -> npt.NDArray[np.bool_]:
     """For each string of the table, whether it names a call that submits device work."""
-    return np.array([bool(_LAUNCHING.search(s)) for s in table.strings] or [False])
+    return matching(table, table.events.of_kind(Kind.RUNTIME), _LAUNCHING)
