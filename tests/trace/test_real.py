@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from planish.trace.critical import base_durations, replay
+from planish.trace.timeline import breakdown
 from planish.trace.trace import Trace
 
 # HolisticTraceAnalysis 0.5.0 with include_last_profiler_step=True and HTA_DISABLE_NS_ROUNDING=1
@@ -54,3 +55,14 @@ def test_numbers_of_holistic_trace_analysis(real_traces: Path, name: str) -> Non
     found = (row.idle, row.compute, row.other, row.span)
     # its doubles of microseconds carry a few nanoseconds less than the file's text
     assert found == pytest.approx(HTA[name], abs=10)
+
+
+def test_where_it_differs_it_left_events_out(real_traces: Path) -> None:
+    """With several steps it drops device events whose launch is not in the trace (614 here)."""
+    trace = Trace.read(real_traces / "traces" / "kineto-diff-test.json.gz")
+    (row,) = trace.breakdown()
+    launched = breakdown(trace.work.where(trace.work.launch >= 0), row.device, None)
+    assert row.events - launched.events == 614
+    assert (launched.idle, launched.compute, launched.other, launched.span) == (
+        51_692_000, 514_576_000, 178_246_000, 744_514_000,
+    )  # fmt: skip

@@ -341,7 +341,7 @@ class _Reader:
         return np.array([known[s] if s in known else self._shape(s) for s in shapes])
 
     def _shape(self, raw: bytes) -> int:
-        text = raw.decode(errors="replace")
+        text = b"".join(raw.split()).decode(errors="replace")
         number = self._shapes[raw] = self.columns.strings[text] if raw else ABSENT
         return number
 

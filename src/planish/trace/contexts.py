@@ -121,8 +121,11 @@ def _nest(thread: Ints, start: Ints, end: Ints) -> tuple[Ints, list[Ints]]:
     parent = np.full(count, -1, np.int64)
     levels: list[Ints] = []
     # Threads are laid one behind the other, so that a running maximum never crosses into another.
-    shift = _offsets(thread, start, end)
-    begin, finish = start + shift, end + shift
+    # Ranks stand for the times: they cannot overflow, however far apart a damaged file's times are.
+    times = distinct(np.concatenate((start, end)))
+    shift = np.unique(thread, return_inverse=True)[1] * len(times)
+    begin = np.searchsorted(times, start) + shift
+    finish = np.searchsorted(times, end) + shift
     left = np.arange(count)
     while len(left):
         outer = _outermost(begin, finish, left)
@@ -136,7 +139,7 @@ def _nest(thread: Ints, start: Ints, end: Ints) -> tuple[Ints, list[Ints]]:
             finish[left] = begin[left]
             levels.append(left)
             break
-    end[:] = finish - shift
+    end[:] = times[finish - shift] if count else end
     return parent, levels
 
 
@@ -151,31 +154,18 @@ def _outermost(begin: Ints, finish: Ints, left: Ints) -> Flags:
         reach = np.maximum.accumulate(finish[left])
         outer = np.concatenate(([True], begin[left][1:] >= reach[:-1]))
         owner = left[outer][np.cumsum(outer) - 1]
-        beyond = finish[left] - finish[owner]
-        crosses = np.flatnonzero(~outer & (beyond > finish[owner] - begin[left]))
+        crosses = np.flatnonzero(
+            ~outer & (finish[left] - finish[owner] > finish[owner] - begin[left])
+        )
         if not len(crosses):
             return outer
         _, first = np.unique(owner[crosses], return_index=True)
         crosser = crosses[first]  # the earliest one in each event that is crossed
         finish[owner[crosser]] = begin[left[crosser]]
-        within = left[~outer & (begin[left] < finish[owner])]
-        holder = owner[~outer & (begin[left] < finish[owner])]
-        finish[within] = np.minimum(finish[within], finish[holder])
+        kept = ~outer & (begin[left] < finish[owner])
+        finish[left[kept]] = np.minimum(finish[left[kept]], finish[owner[kept]])
     reach = np.maximum.accumulate(finish[left])
     made: Flags = np.concatenate(([True], begin[left][1:] >= reach[:-1]))
-    return made
-
-
-def _offsets(thread: Ints, start: Ints, end: Ints) -> Ints:
-    if not len(start):
-        return start
-    low, high = int(start.min()), int(end.max())
-    threads, place = np.unique(thread, return_inverse=True)
-    width = high - low + 1
-    if width * len(threads) >= 1 << 62:
-        # Ranks instead of times keep the order; only comparisons are made of them.
-        raise OverflowError("the trace's times span too much")
-    made: Ints = place.astype(np.int64) * width - low
     return made
 
 

@@ -1,0 +1,26 @@
+"""`advise_path`: advice for whatever lies at a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from planish.advise.advice import Advice
+from planish.advise.rules import advise_ranks, advise_trace
+from planish.trace.ranks import read_ranks, trace_files
+from planish.trace.trace import Trace
+
+
+def advise_path(path: Path, *, salvage: bool = False) -> list[Advice]:
+    """Rules for one trace, or for a folder of ranks (those of the slowest rank as well).
+
+    Raises UsageError and TraceError as the readers do.
+    """
+    if not path.is_dir():
+        return advise_trace(Trace.read(path, salvage=salvage))
+    trace_files(path)
+    ranks = read_ranks(path, salvage=salvage)
+    slowest = max(ranks.rows, key=lambda row: row.compute)
+    return [
+        *advise_ranks(ranks),
+        *advise_trace(Trace.read(slowest.file, salvage=salvage)),
+    ]
