@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planish.advise.advice import Advice
+from planish.advise.advice import Advice, ranked
 from planish.advise.rules import advise_ranks, advise_trace
+from planish.advise.sources import advise_sources
 from planish.advise.stalls import advise_samples
+from planish.base.errors import UsageError
+from planish.base.files import read_bytes
+from planish.gpu.sass import parse_sass
 from planish.trace.hpctoolkit import find_parts, read_hpctoolkit
 from planish.trace.ranks import read_ranks, trace_files
 from planish.trace.trace import Trace
 
 
-def advise_path(path: Path, *, salvage: bool = False) -> list[Advice]:
+def advise_path(path: Path, *, salvage: bool = False, sass: Path | None = None) -> list[Advice]:
     """Rules for one trace, for a folder of ranks (those of the slowest rank as well), or samples.
 
+    sass  a listing of the samples' GPU binary: stalls are blamed on the instructions waited for
     Raises UsageError and TraceError as the readers do.
     """
     if find_parts(path):
-        return advise_samples(read_hpctoolkit(path))
+        samples = read_hpctoolkit(path)
+        found = advise_samples(samples)
+        if sass is not None:
+            functions = parse_sass(read_bytes(sass).decode(errors="replace"))
+            found = ranked([*found, *advise_sources(samples, functions)])
+        return found
+    if sass is not None:
+        raise UsageError("--sass goes with samples", hint=f"{path} holds no HPCToolkit database")
     if not path.is_dir():
         return advise_trace(Trace.read(path, salvage=salvage))
     trace_files(path)

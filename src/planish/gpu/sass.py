@@ -215,7 +215,7 @@ def _effects(
         defines |= _expand(operand, _width(opcode, modifiers, result=True))
     for operand in operands[results:]:
         data = opcode in _MEMORY and "[" not in operand
-        wide = opcode in _DOUBLE or data
+        wide = opcode in _DOUBLE or data or opcode in ("F2F", "I2F", "F2I")
         uses |= _expand(operand, _width(opcode, modifiers, result=False) if wide else 1)
     return defines, uses
 
@@ -242,6 +242,11 @@ def _width(opcode: str, modifiers: tuple[str, ...], *, result: bool) -> int:
     """How many consecutive registers an operand spans."""
     if opcode in _DOUBLE:
         return 2
+    if opcode in ("F2F", "I2F", "F2I") and modifiers:
+        # F2F.F64.F32 writes a double, F2F.F32.F64 reads one
+        kinds = [m for m in modifiers if m in ("F64", "F32", "F16", "S64", "U64")]
+        wide = kinds[:1] if result else kinds[1:]
+        return 2 if wide and wide[0].endswith("64") else 1
     if opcode in _MEMORY:
         return 4 if "128" in modifiers else 2 if "64" in modifiers else 1
     if result and "WIDE" in modifiers:

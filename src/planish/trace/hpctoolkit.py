@@ -39,15 +39,16 @@ class _File:
         """Unpack at an offset; raises TraceError outside of the file."""
         try:
             return struct.unpack_from("<" + form, self.data, place)
-        except struct.error as error:
+        except (struct.error, OverflowError) as error:
             raise self.damaged(f"a structure at byte {place:,} lies outside", place) from error
 
     def text(self, place: int) -> str:
         """The string there, '' for a null pointer."""
         if place == 0:
             return ""
-        end = self.data.find(b"\0", place, place + _LONGEST_STRING)
-        if place > len(self.data) or end < 0:
+        inside = place < len(self.data)
+        end = self.data.find(b"\0", place, place + _LONGEST_STRING) if inside else -1
+        if end < 0:
             raise self.damaged(f"a string at byte {place:,} has no end", place)
         return self.data[place:end].decode(errors="replace")
 
@@ -185,7 +186,9 @@ def _context(
     name = file = module = ""
     line = offset = 0
     if flags & 1:
-        name = meta.text(meta.read("Q", take())[0])
+        text, holder, offset = meta.read("QQQ", take())
+        name = meta.text(text)
+        module = meta.text(meta.read("8xQ", holder)[0]) if holder else ""
     if flags & 2:
         file = meta.text(meta.read("8xQ", take())[0])
         line = take() & 0xFFFFFFFF

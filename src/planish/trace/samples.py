@@ -29,7 +29,7 @@ class Context:
     parent    number of the node above (-1 for entries)
     called    whether the parent called it (else it lies inside the parent)
     name      of a function or entry
-    file, line  of loops and lines; module, offset  of instructions
+    file, line  of loops and lines; module, offset  of instructions, and of a function's entry
     """
 
     parent: int
@@ -72,13 +72,12 @@ class Samples:
             yield number
             number = self.contexts[number].parent
 
-    def kernel_of(self, number: int) -> str:
-        """The innermost device function around a context ('' on the host)."""
-        names = [
-            self.contexts[n].name for n in self.above(number)
-            if self.contexts[n].place == Place.FUNCTION
-        ]  # fmt: skip
-        return names[0] if names and "<gpu kernel>" in names else ""
+    def function_of(self, number: int) -> int:
+        """The innermost function around a context, or -1."""
+        for n in self.above(number):
+            if self.contexts[n].place == Place.FUNCTION:
+                return n
+        return -1
 
     def enclosing(self, number: int, place: Place) -> int:
         """The innermost context of this kind around `number` in the same function, or -1."""
