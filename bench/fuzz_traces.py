@@ -9,6 +9,7 @@ killable worker with a time limit, once strictly and once with salvage.
 from __future__ import annotations
 
 import argparse
+import gzip
 import multiprocessing
 import random
 import resource
@@ -90,8 +91,6 @@ def seeds(folder: Path | None) -> list[tuple[str, bytes]]:
             continue
         data = path.read_bytes()
         if path.name.endswith(".gz"):
-            import gzip
-
             text = gzip.decompress(data)
             if len(text) <= LARGEST:
                 found.append((path.name.removesuffix(".gz"), text))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.traces import Builder, training
 
 from planish.base.errors import TraceError, UsageError
-from planish.trace import jsonstream, source
+from planish.trace import chrome, jsonstream, source
 from planish.trace.events import Kind, Table
 from planish.trace.read import read_table
 
@@ -237,3 +237,29 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
         read_table(tmp_path / "nothing.json")
     with pytest.raises(UsageError, match="folder"):
         read_table(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage", [b'"name": "\xff\xfe"', b'"name": ' + b"[" * 2000, b'"name": "\\q"', b'"name": ']
+)
+def test_rescue_takes_time_in_proportion(tmp_path: Path, damage: bytes) -> None:
+    """One damaged event among many: everything else is kept, decoded a few times at most."""
+    made = Builder()
+    for i in range(3000):
+        made.host(f"op{i}", float(i), 1)
+    text = made.text().encode()
+    place = text.index(b'"name": "op2000"')
+    (tmp_path / "t.json").write_bytes(text[:place] + damage + text[place + 16 :])
+    calls = 0
+    decode = chrome._Reader.decode
+
+    def counting(self: chrome._Reader, piece: bytes) -> Any:
+        nonlocal calls
+        calls += 1
+        return decode(self, piece)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chrome._Reader, "decode", counting)
+        table = read_table(tmp_path / "t.json", salvage=True)
+    assert len(table.events) == 2999
+    assert calls < 12

@@ -113,7 +113,7 @@ def _before(scanner: Scanner, salvage: bool) -> dict[str, Any]:
             "JSON, but no trace: it has no 'traceEvents'", position=0,
             hint="was it written by a profiler?",
         ) from error  # fmt: skip
-    return decode_text(text + b'"traceEvents":[]}', -1, salvage)
+    return decode_text(text + b'"traceEvents":[]}', 0, salvage)
 
 
 def _behind(scanner: Scanner, salvage: bool) -> dict[str, Any]:

@@ -29,6 +29,7 @@ LONGEST_ELEMENT = 64 << 20
 # What stands before and behind the events: device properties, the profiler's configuration.
 LONGEST_TEXT = 256 << 20
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_DEEPEST = 256  # a rough count of brackets, strings included: only to step over what is nested so
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _REASON = re.compile(r"^JSON is malformed: |\s*\(byte \d+\)$")
@@ -158,7 +159,8 @@ class Scanner:
         except DECODE_ERRORS as error:
             if self._salvage:
                 return self._rescue(decode, end)
-            raise self.error(f"not JSON: {_reason(error)}", _offset(error)) from error
+            where = _offset(error, self._window[:end])
+            raise self.error(f"not JSON: {_reason(error)}", where) from error
 
     def _rescue(self, decode: Decode[T], end: int) -> list[T]:
         """All elements before `end` that decode; the text between them is skipped and counted."""
@@ -168,7 +170,7 @@ class Scanner:
             try:
                 return items + decode(_listed(self._window, start, end))
             except DECODE_ERRORS as error:
-                bad = min(start + _offset(error), end)
+                bad = min(start + _offset(error, self._window[start:end]), end)
             self.skipped += 1
             cut = start + _last_boundary(self._window[start:bad])
             if cut > start:
@@ -214,7 +216,7 @@ def decode_text(text: bytes, position: int, salvage: bool) -> dict[str, object]:
     except DECODE_ERRORS as error:
         if salvage:
             return {}
-        place = position + _offset(error) + 1
+        place = max(0, position + _offset(error, text, added=0))
         raise TraceError(
             f"not JSON: {_reason(error)} at byte {place:,}", position=place,
             hint="--salvage reads what is whole",
@@ -225,10 +227,27 @@ def _listed(text: bytes, start: int, end: int) -> bytes:
     return b"".join((b"[", memoryview(text)[start:end], b"]"))
 
 
-def _offset(error: Exception) -> int:
-    """Where in the text between the brackets the decoder stopped."""
+def _offset(error: Exception, text: bytes, added: int = 1) -> int:
+    """Where in `text` the decoder stopped; its own message, where it gives one, else found out.
+
+    `added` bytes (a bracket) stood before the text when it was decoded.
+    Never short of the damage: rescuing would otherwise go on one element at a time.
+    """
     found = _BYTE.search(str(error))
-    return max(0, int(found[1]) - 1) if found else 0
+    if found:
+        return max(0, int(found[1]) - added)
+    if "UTF-8" in str(error):
+        try:
+            text.decode()
+        except UnicodeDecodeError as place:
+            return place.start
+    if isinstance(error, RecursionError):
+        codes = np.frombuffer(text, np.uint8)
+        opens = (codes == ord("{")) | (codes == ord("["))
+        closes = (codes == ord("}")) | (codes == ord("]"))
+        deep = np.flatnonzero(np.cumsum(opens.astype(np.int32) - closes) > _DEEPEST)
+        return int(deep[0]) if len(deep) else len(text)
+    return len(text)  # cut short
 
 
 def _reason(error: Exception) -> str:
