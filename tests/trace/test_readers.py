@@ -240,7 +240,14 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [b'"name": "\xff\xfe"', b'"name": ' + b"[" * 2000, b'"name": "\\q"', b'"name": ']
+    "damage",
+    [
+        b'"name": "\xff\xfe"',
+        b'"name": ' + b"[" * 2000,
+        b'"name": "\\q"',
+        b'"name": ',
+        b'"name": 1e999',
+    ],
 )
 def test_rescue_takes_time_in_proportion(tmp_path: Path, damage: bytes) -> None:
     """One damaged event among many: everything else is kept, decoded a few times at most."""

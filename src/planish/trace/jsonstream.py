@@ -32,6 +32,7 @@ DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _DEEPEST = 256  # a rough count of brackets, strings included: only to step over what is nested so
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
 _BYTE = re.compile(r"\(byte (\d+)\)")
+_ELEMENT = re.compile(r"`\$\[(\d+)\]")  # where a value is of the wrong type or out of range
 _REASON = re.compile(r"^JSON is malformed: |\s*\(byte \d+\)$")
 
 
@@ -236,6 +237,13 @@ def _offset(error: Exception, text: bytes, added: int = 1) -> int:
     found = _BYTE.search(str(error))
     if found:
         return max(0, int(found[1]) - added)
+    element = _ELEMENT.search(str(error))
+    if element and int(element[1]):
+        commas = _structure(text).commas
+        place = min(int(element[1]), len(commas)) - 1
+        return text.find(b"{", int(commas[place])) + 1 if place >= 0 else 0
+    if element:
+        return 1
     if "UTF-8" in str(error):
         try:
             text.decode()
