@@ -56,10 +56,12 @@ def command() -> None:
 @click.option("--html", type=_FILE, help="Write a self-contained page.")
 @click.option("--top", type=click.IntRange(1, 10_000), default=8, show_default=True)
 @click.option("--device", type=int, help="Look at this device only.")
+@click.option("--energy", type=_FILE, help="Join the samples of `planish profile -o` to it.")
 @_SALVAGE
 def show(
-    path: Path, as_json: bool, html: Path | None, top: int, device: int | None, salvage: bool
-) -> None:
+    path: Path, as_json: bool, html: Path | None, top: int, device: int | None,
+    energy: Path | None, salvage: bool,
+) -> None:  # fmt: skip
     """Explain FILE (or a folder with one file for each rank)."""
     from planish.base.errors import UsageError
 
@@ -76,10 +78,15 @@ def show(
         from planish.trace.page import page
 
         write_atomic(html, page(trace))
+    found = trace.summary(top)
+    if energy is not None:
+        from planish.trace.energy import energy_summary
+
+        found["energy"] = energy_summary(trace, energy, top)
     if as_json:
-        _print_json(trace.summary(top))
+        _print_json(found)
     else:
-        show_summary(trace.summary(top), device)
+        show_summary(found, device)
         if html is not None:
             print(f"wrote {html}")
     return None

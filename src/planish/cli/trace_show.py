@@ -35,6 +35,7 @@ def show_summary(found: dict[str, Any], device: int | None) -> None:
         _launches(console, found["launches"])
         _steps(console, found["steps"])
         _path(console, found["critical_path"], found["span"])
+    _energy(console, found.get("energy", ()))
     for note in found["notes"]:
         count = f": {note['count']:,}" if note["count"] > 1 else ""
         console.print(Text(f"note: {note['what']}{count}", style="dim"))
@@ -125,6 +126,19 @@ def _path(console: Console, rows: Sequence[dict[str, Any]], span: int) -> None:
         table.add_row(time(row["time"]), share(row["time"], span),
                       Text(_clip(short(row["what"]), _room(console, 20))))  # fmt: skip
     console.print(table)
+
+
+def _energy(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    for row in rows:
+        console.print(f"\nenergy of {row['meter']}: {row['joules']:.1f} J over the trace")
+        if not row["covered"]:
+            console.print("no sample lies in the trace's time: another run, or other clocks")
+            continue
+        table = _table(("joules", "watts"), ("",))
+        for part in (*row["steps"], *row["kernels"]):
+            watts = part["joules"] / (part["time"] * 1e-9) if part["time"] else 0.0
+            table.add_row(f"{part['joules']:.2f}", f"{watts:.0f}", Text(short(part["what"])))
+        console.print(table)
 
 
 def show_ranks(ranks: Ranks) -> None:
