@@ -29,6 +29,8 @@ LONGEST_ELEMENT = 64 << 20
 # What stands before and behind the events: device properties, the profiler's configuration.
 LONGEST_TEXT = 256 << 20
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_PIECE = 32 << 10
+_SEPARATOR = re.compile(rb"\s*,?\s*")
 _DEEPEST = 256  # a rough count of brackets, strings included: only to step over what is nested so
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
 _BYTE = re.compile(r"\(byte (\d+)\)")
@@ -164,20 +166,37 @@ class Scanner:
             raise self.error(f"not JSON: {_reason(error)}", where) from error
 
     def _rescue(self, decode: Decode[T], end: int) -> list[T]:
-        """All elements before `end` that decode; the text between them is skipped and counted."""
+        """All elements before `end` that decode; the text between them is skipped and counted.
+
+        In small pieces, so that each damaged place costs a piece and not the window.
+        """
         items: list[T] = []
         start = 0
-        while start < end and self._window[start:end].strip():
+        while start < end:
+            size = _PIECE
+            while start + size < end and not _last_boundary(self._window[start : start + size]):
+                size *= 2
+            stop = end
+            if start + size < end:
+                stop = start + _last_boundary(self._window[start : start + size])
+            items += self._rescue_piece(decode, self._window[start:stop])
+            separator = _SEPARATOR.match(self._window, stop)
+            start = separator.end() if separator else stop
+        return items
+
+    def _rescue_piece(self, decode: Decode[T], text: bytes) -> list[T]:
+        items: list[T] = []
+        start, end = 0, len(text)
+        while text[start:].strip():
             try:
-                return items + decode(_listed(self._window, start, end))
+                return items + decode(_listed(text, start, end))
             except DECODE_ERRORS as error:
-                bad = min(start + _offset(error, self._window[start:end]), end)
+                bad = min(start + _offset(error, text[start:]), end)
             self.skipped += 1
-            cut = start + _last_boundary(self._window[start:bad])
+            cut = start + _last_boundary(text[start:bad])
             if cut > start:
-                whole = self._window[start:cut]
-                items += self._try_text(decode, whole) or []
-            following = _BOUNDARY.search(self._window, max(bad - 1, start), end)
+                items += self._try_text(decode, text[start:cut]) or []
+            following = _BOUNDARY.search(text, max(bad - 1, start))
             if following is None:
                 break
             start = following.end()
