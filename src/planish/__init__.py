@@ -14,8 +14,8 @@ from planish.base.errors import PlanishError
 from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
 
 if TYPE_CHECKING:
+    from planish.advise.explained import ExplainedTrace
     from planish.base.progress import Progress
-    from planish.trace.trace import Trace
     from planish.tune.result import Result
 
 __version__ = "0.1.0"
@@ -85,15 +85,15 @@ def optimize(
         return optimise(session, Path(source), request, options)
 
 
-def read_trace(path: str | Path, *, salvage: bool = False) -> Trace:
+def read_trace(path: str | Path, *, salvage: bool = False) -> ExplainedTrace:
     """Read a profiler's file: Kineto, Chrome, Perfetto or rocprofv3 JSON, Nsight Systems SQLite.
 
     salvage   read what is whole of a damaged file; what was left out stands in `.notes`
 
-    Returns a Trace with `.events` (NumPy columns), `.idle()`, `.kernels()`, `.blame()`,
+    Returns a trace with `.events` (NumPy columns), `.idle()`, `.kernels()`, `.blame()`,
     `.critical_path()`, `.what_if()`, `.advise()` and `.to_pandas()`.
     Raises PlanishError (unreadable, damaged at byte so-and-so, no known format).
     """
-    from planish.trace.trace import Trace
+    from planish.advise.explained import ExplainedTrace
 
-    return Trace.read(path, salvage=salvage)
+    return ExplainedTrace.read(path, salvage=salvage)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.traces import Builder, training
 
+import planish
 from planish.advise.advice import Advice, Confidence, ranked
 from planish.advise.advise import advise_path
 from planish.advise.rules import advise_trace
@@ -118,3 +119,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert len(rows) == 2
     assert rows[0]["speedup"] >= rows[1]["speedup"] >= 1
     assert {"rule", "title", "where", "detail", "confidence", "evidence", "source"} <= set(rows[0])
+
+
+def test_the_face(tmp_path: Path) -> None:
+    trace = planish.read_trace(training().write(tmp_path / "t.json"))
+    assert trace.advise() == advise_trace(trace)
+    assert trace.idle().total == sum(row.own for row in trace.blame())
+    assert trace.kernels()[0].name in trace.strings
+    assert len(trace.events.start) == len(trace.events)

@@ -33,7 +33,10 @@ def test_the_path_is_without_a_gap(host: list[tuple], device: list[tuple]) -> No
     if path:
         assert path[-1].end == int(trace.graph.end.max())
         assert sum(step.length for step in path) == path[-1].end - path[0].start
-        assert sum(time for _, time in summarise(trace.table, path)) == path[-1].end - path[0].start
+        assert (
+            sum(time for _, time in summarise(trace.table, path, trace.state))
+            == path[-1].end - path[0].start
+        )
 
 
 def chain(tmp_path: Path) -> Builder:
@@ -79,3 +82,19 @@ def test_unknown_names_and_factors(tmp_path: Path) -> None:
         trace.what_if("gem", faster=2)
     with pytest.raises(UsageError, match="times as fast"):
         trace.what_if("gemm", faster=0)
+
+
+def test_the_path_goes_through_the_thread_that_does_the_work(tmp_path: Path) -> None:
+    made = Builder()
+    made.call("cudaLaunchKernel", 0, 5, 1).kernel("forward", 5, 10, 1)
+    made.host("## backward ##", 20, 200, cat="user_annotation")
+    made.host("autograd::AddBackward0", 30, 180, thread=5)
+    made.call("cudaLaunchKernel", 40, 160, 2, thread=5).kernel("grad", 60, 20, 2)
+    made.call("cudaLaunchKernel", 230, 5, 3).kernel("step", 240, 10, 3)
+    trace = made.trace(tmp_path)
+    rows = {trace.events.thread[step.row] for step in trace.critical_path()}
+    threads = {trace.table.threads[i].thread for i in rows}
+    assert 5 in threads
+    charged = {row.path: row.own for row in trace.blame()}
+    # 20-30 and 210-220 us, when no thread but the blocked one runs
+    assert charged["## backward ##",] == 20_000

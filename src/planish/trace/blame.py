@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planish.trace.contexts import ROOT, Host, Segments, waiting
+from planish.trace.contexts import ROOT, Host, Segments, delegating, waiting
 from planish.trace.events import Flags, Ints, Table
-from planish.trace.idle import Idle, split
+from planish.trace.idle import Idle, leaf_at, split
 from planish.trace.intervals import distinct
 
 _CHUNK = 200_000  # pieces times threads looked at together: bounds the memory
@@ -49,28 +49,48 @@ class BlameRow:
 
 
 def blame(table: Table, host: Host, threads: Sequence[Segments], idle: Idle) -> Blame:
-    """Charge every piece of the idle time."""
+    """Charge every piece of the idle time.
+
+    A thread that only waits pays nothing. One that has other threads do its work (`delegating`)
+    pays only while none of them runs.
+    """
     own = np.zeros(len(host.tree), np.int64)
-    asleep = _asleep(table, host)
-    active = [s for s in (_awake(s, asleep) for s in threads) if len(s.start)]
-    edges = distinct(np.concatenate([s.edges for s in active] or [idle.start[:0]]))
+    names = table.events.name[host.row]
+    asleep, delegates = waiting(table)[names], delegating(table)[names]
+    running = _chosen(threads, ~asleep & ~delegates)
+    blocked = _chosen(threads, delegates & ~asleep)
+    both = running + blocked
+    edges = distinct(np.concatenate([s.edges for s in both] or [idle.start[:0]]))
     start, end, _ = split(idle.start, idle.end, edges)
-    step = max(1, _CHUNK // max(1, len(active)))
+    step = max(1, _CHUNK // max(1, len(both)))
     for begin in range(0, len(start), step):
-        _charge(own, host, active, start[begin : begin + step], end[begin : begin + step])
+        part = slice(begin, begin + step)
+        leaves = _leaves(running, start[part])
+        instead = _leaves(blocked, start[part])
+        instead[:, (leaves >= 0).any(axis=0)] = -1
+        _charge(own, host, np.concatenate((leaves, instead)), end[part] - start[part])
     return Blame(own, _inclusive(host, own))
 
 
-def _charge(own: Ints, host: Host, active: Sequence[Segments], start: Ints, end: Ints) -> None:
-    leaves = np.full((len(active), len(start)), -1, np.int64)
-    for number, seg in enumerate(active):
-        place = np.searchsorted(seg.start, start, side="right") - 1
-        has = place >= 0
-        has[has] = start[has] < seg.end[place[has]]
-        leaves[number, has] = seg.leaf[place[has]]
+def _chosen(threads: Sequence[Segments], keep: Flags) -> list[Segments]:
+    """The segments whose leaf is kept; threads without any are left out."""
+    made = []
+    for seg in threads:
+        mask = keep[seg.leaf]
+        if mask.any():
+            made.append(Segments(seg.thread, seg.start[mask], seg.end[mask], seg.leaf[mask]))
+    return made
+
+
+def _leaves(threads: Sequence[Segments], times: Ints) -> Ints:
+    """What each thread runs at each time: threads by times, -1 for nothing."""
+    rows = [leaf_at(seg, times) for seg in threads]
+    return np.stack(rows) if rows else np.empty((0, len(times)), np.int64)
+
+
+def _charge(own: Ints, host: Host, leaves: Ints, length: Ints) -> None:
     runs = leaves >= 0
     count = runs.sum(axis=0)
-    length = end - start
     own[ROOT] += int(length[count == 0].sum())
     share = length // np.maximum(count, 1)
     left = length - share * count
@@ -78,16 +98,6 @@ def _charge(own: Ints, host: Host, active: Sequence[Segments], start: Ints, end:
     order = np.cumsum(runs, axis=0)
     charge = np.where(runs, share + (order <= left), 0)
     np.add.at(own, host.node[leaves[runs]], charge[runs])
-
-
-def _asleep(table: Table, host: Host) -> Flags:
-    made: Flags = waiting(table)[table.events.name[host.row]]
-    return made
-
-
-def _awake(seg: Segments, asleep: Flags) -> Segments:
-    keep = ~asleep[seg.leaf]
-    return Segments(seg.thread, seg.start[keep], seg.end[keep], seg.leaf[keep])
 
 
 def _inclusive(host: Host, own: Ints) -> Ints:

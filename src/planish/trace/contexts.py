@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from planish.trace.events import HOST_WORK, Flags, Ints, Table
+from planish.trace.events import HOST_WORK, Flags, Ints, Kind, Table
 from planish.trace.intervals import distinct
 from planish.trace.work import matching
 
@@ -29,6 +29,7 @@ _WAITING = re.compile(
     r"|^threading\.py\(\d+\): wait$"
     r"|^threading\.py\(\d+\): (_bootstrap|_bootstrap_inner|run)$"
 )
+_DELEGATING = re.compile(r"backward", re.IGNORECASE)
 _STEP = re.compile(r"^ProfilerStep\s*#\s*\d+$")
 
 
@@ -216,3 +217,12 @@ def _thread_segments(host: Host, thread: int, mine: Ints) -> Segments:
 def waiting(table: Table) -> Flags:
     """For each string, whether a thread inside it waits for other threads."""
     return matching(table, table.events.of_kind(*HOST_WORK), _WAITING)
+
+
+def delegating(table: Table) -> Flags:
+    """For each string, whether a host event of this name has other threads do its work.
+
+    PyTorch runs the backward pass in threads of its own while the caller of `backward` blocks.
+    Only annotations and Python functions: the operations of the pass itself do run.
+    """
+    return matching(table, table.events.of_kind(Kind.ANNOTATION, Kind.PYTHON), _DELEGATING)

@@ -6,8 +6,8 @@ has ended; the lag behind the latest of these is kept as it was measured:
 - a device event waits for its stream's previous event and for the start of its launching call;
   where both are long past, for the event of another stream that ended just before it (a
   dependency by an event record, which profilers do not write);
-- a host call waits for the thread's previous call; the first one of a stretch of activity, for
-  the call of another thread that ended last before it;
+- a host call waits for the thread's previous call; the first one of a stretch of activity, and
+  the first one behind a backward pass, for the last call that any other thread made before it;
 - a synchronising call returns after the last device event that ended while it ran.
 
 Replayed without a change the graph gives the measured times back, to the nanosecond. With a
@@ -18,15 +18,16 @@ for virtual speed-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from planish.base.errors import unknown
-from planish.trace.contexts import Host
+from planish.trace.contexts import Host, delegating
 from planish.trace.events import Flags, Ints, Kind, Table
+from planish.trace.idle import HostState, leaf_at, split
 from planish.trace.work import DeviceWork, synchronising
 
 _NEAR = 10_000  # nanoseconds: an event that ended so shortly before is taken for what was awaited
@@ -205,13 +206,33 @@ def _cross_threads(
     root_start = _root_starts(table, host)[rows[calls]]
     before = first[calls]
     fresh = (before < 0) | (end[np.maximum(before, 0)] < root_start)
+    woken = np.where(fresh, root_start, start[calls])
+    resumed = ~fresh & _left_delegation(table, host, start[calls], end[before], rows[calls])
     by_end = calls[np.argsort(end[calls], kind="stable")]
-    chosen = calls[fresh]
-    place = np.searchsorted(end[by_end], root_start[fresh], side="right") - 1
+    chosen, woken = calls[fresh | resumed], woken[fresh | resumed]
+    place = np.searchsorted(end[by_end], woken, side="right") - 1
     chosen, place = chosen[place >= 0], place[place >= 0]
     found = by_end[place]
     good = found < chosen
     second[chosen[good]] = found[good]
+
+
+def _left_delegation(table: Table, host: Host, start: Ints, before: Ints, call: Ints) -> Flags:
+    """Whether between `before` and `start` the call's thread left an event that delegates.
+
+    It had then waited for the threads that did the work: for the last call that any of them made.
+    """
+    marked = delegating(table)[table.events.name[host.row]]
+    thread, ended = host.thread[marked], host.end[marked]
+    found = np.zeros(len(start), np.bool_)
+    mine = table.events.thread[call]
+    for number in np.unique(thread).tolist():
+        ends = np.sort(ended[thread == number])
+        here = mine == number
+        first = np.searchsorted(ends, before[here], side="right")
+        last = np.searchsorted(ends, start[here], side="right")
+        found[here] = last > first
+    return found
 
 
 def _root_starts(table: Table, host: Host) -> Ints:
@@ -387,18 +408,42 @@ def _compare(graph: Graph, change: str, duration: Ints, free: Flags) -> WhatIf:
     return WhatIf(change, before, int(end.max() - start.min()))
 
 
-def summarise(
-    table: Table, path: list[PathStep], label: Callable[[int], str] | None = None
-) -> list[tuple[str, int]]:
-    """Nanoseconds of the path by what ran, the most first; waiting is named by its edge."""
+def summarise(table: Table, path: list[PathStep], state: HostState) -> list[tuple[str, int]]:
+    """Nanoseconds of the path by what ran, the most first; they sum to the path.
+
+    In front of a call its thread ran what its segments say; other waiting is named by its edge.
+    """
     sums: dict[str, int] = {}
+    by_thread: dict[int, list[PathStep]] = {}
     for step in path:
+        if step.waits and step.edge in (Edge.HOST, Edge.OTHER_THREAD):
+            by_thread.setdefault(int(table.events.thread[step.row]), []).append(step)
+            continue
+        words = table.strings[table.events.name[step.row]]
         if step.waits:
             words = f"({_WAIT_WORDS[step.edge]})"
-        else:
-            words = label(step.row) if label else table.strings[table.events.name[step.row]]
         sums[words] = sums.get(words, 0) + step.length
+    for thread, steps in by_thread.items():
+        for words, time in _host_between(table, state, thread, steps):
+            sums[words] = sums.get(words, 0) + time
     return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _host_between(
+    table: Table, state: HostState, thread: int, steps: list[PathStep]
+) -> Iterator[tuple[str, int]]:
+    seg = state.segments.get(thread)
+    edges = seg.edges if seg else np.empty(0, np.int64)
+    start, end, _ = split(
+        np.array([s.start for s in steps]), np.array([s.end for s in steps]), edges
+    )
+    length = end - start
+    leaf = leaf_at(seg, start) if seg else np.full(len(start), -1, np.int64)
+    ran = leaf >= 0
+    yield "(host between calls, nothing traced)", int(length[~ran].sum())
+    names = table.events.name[state.host.row[leaf[ran]]]
+    for name in np.unique(names).tolist():
+        yield f"(host) {table.strings[name]}", int(length[ran][names == name].sum())
 
 
 _WAIT_WORDS = {
@@ -406,7 +451,5 @@ _WAIT_WORDS = {
     Edge.STREAM: "between events of a stream",
     Edge.LAUNCH: "launch latency",
     Edge.OTHER_STREAM: "between streams",
-    Edge.HOST: "host between calls",
-    Edge.OTHER_THREAD: "between threads",
     Edge.SYNCHRONISATION: "synchronisation",
 }

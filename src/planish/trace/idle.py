@@ -198,7 +198,7 @@ def _before(
         mine = thread == number
         seg = state.segments[number]
         begin, finish, owner = split(start[mine], end[mine], seg.edges)
-        leaf = _leaf_at(seg, begin)
+        leaf = leaf_at(seg, begin)
         ran = leaf >= 0
         cause = np.where(ran, state.cause[leaf], Cause.NO_WORK)
         named = np.where(ran, state.call[leaf], -1)
@@ -227,7 +227,8 @@ def _leaf_causes(table: Table, host: Host) -> tuple[Ints, Ints]:
     return cause, call
 
 
-def _leaf_at(seg: Segments, times: Ints) -> Ints:
+def leaf_at(seg: Segments, times: Ints) -> Ints:
+    """What the thread ran at each time (an index into Host), or -1."""
     place = np.searchsorted(seg.start, times, side="right") - 1
     found = np.full(len(times), -1, np.int64)
     has = place >= 0

@@ -38,7 +38,7 @@ def summary(trace: Trace, top: int) -> dict[str, Any]:
         "steps": [asdict(row) for row in trace.steps],
         "critical_path": [
             {"what": what, "time": time}
-            for what, time in summarise(trace.table, trace.critical_path())[:top]
+            for what, time in summarise(trace.table, trace.critical_path(), trace.state)[:top]
         ],
         "notes": [{"what": note.what, "count": note.count} for note in trace.notes],
     }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from planish.base.errors import UsageError
 from planish.trace import critical
@@ -31,7 +31,7 @@ class Trace:
         self.table = table
 
     @classmethod
-    def read(cls, path: str | Path, *, salvage: bool = False) -> Trace:
+    def read(cls, path: str | Path, *, salvage: bool = False) -> Self:
         """Read a file; raises UsageError and TraceError."""
         return cls(read_table(Path(path), salvage=salvage))
 
@@ -112,16 +112,17 @@ class Trace:
         return step_rows(self.table, self.work)
 
     @cached_property
-    def _state(self) -> HostState:
+    def state(self) -> HostState:
+        """The host's segments by thread, with the cause that each event is when it runs."""
         return HostState.of(self.table, self.host, self.host_segments)
 
     def idle(self, device: int | None = None, stream: int | None = None) -> Idle:
         """Idle time with causes, of one device (the only one by default) or of one stream."""
         number = self._device(device)
         if stream is not None:
-            return stream_idle(self.table, self.work, number, stream, self._state)
+            return stream_idle(self.table, self.work, number, stream, self.state)
         if number not in self._idle:
-            self._idle[number] = device_idle(self.table, self.work, number, self._state)
+            self._idle[number] = device_idle(self.table, self.work, number, self.state)
         return self._idle[number]
 
     @cached_property
