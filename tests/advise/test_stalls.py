@@ -140,3 +140,25 @@ def test_real_samples(real_traces: Path) -> None:
     assert sum(stall_table(samples, kernel).values()) == samples.total("GCYCLES:STL")
     assert samples.total("GCYCLES:ISU") + samples.total("GCYCLES:STL") == kernel.total
     assert np.isclose(samples.total("GKER (s)"), 0.87308, atol=1e-5)
+
+
+def test_a_table_of_nsight_compute(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As its documentation describes it; no real file has been tried."""
+    path = tmp_path / "source.csv"
+    path.write_text(
+        '"saxpy(int)"\n"#","Source","# Samples","stall_long_sb","stall_math","selected"\n'
+        '"1","LDG.E R2, [R2.64]","5","0","0","5"\n'
+        '"2","FFMA R8, R2, R3, R7","1,075","1,065","0","10"\n'
+        '"3","DMUL R6, R6, R6","n/a","0","20","10"\n'
+    )
+    found = {a.rule: a for a in advise_path(path)}
+    assert found["memory-access"].where == "saxpy(int)"
+    assert found["memory-access"].saved == 1065
+    assert found["memory-access"].whole == 1110
+    assert found["strength-reduction"].saved == 20
+    with pytest.raises(SystemExit):
+        main(["trace", str(path)])
+    assert "planish advise" in capsys.readouterr().err
+    path.write_text('"#","Source","stall_long_sb"\n')
+    with pytest.raises(TraceError, match="no samples"):
+        advise_path(path)

@@ -12,7 +12,10 @@ from planish.base.errors import UsageError
 from planish.base.files import read_bytes
 from planish.gpu.sass import parse_sass
 from planish.trace.hpctoolkit import find_parts, read_hpctoolkit
+from planish.trace.ncu import is_ncu, read_ncu
 from planish.trace.ranks import read_ranks, trace_files
+from planish.trace.samples import Samples
+from planish.trace.source import head
 from planish.trace.trace import Trace
 
 
@@ -22,15 +25,15 @@ def advise_path(path: Path, *, salvage: bool = False, sass: Path | None = None) 
     sass  a listing of the samples' GPU binary: stalls are blamed on the instructions waited for
     Raises UsageError and TraceError as the readers do.
     """
-    if find_parts(path):
-        samples = read_hpctoolkit(path)
+    samples = _samples(path)
+    if samples is not None:
         found = advise_samples(samples)
         if sass is not None:
             functions = parse_sass(read_bytes(sass).decode(errors="replace"))
             found = ranked([*found, *advise_sources(samples, functions)])
         return found
     if sass is not None:
-        raise UsageError("--sass goes with samples", hint=f"{path} holds no HPCToolkit database")
+        raise UsageError("--sass goes with samples", hint=f"{path} holds none")
     if not path.is_dir():
         return advise_trace(Trace.read(path, salvage=salvage))
     trace_files(path)
@@ -40,3 +43,11 @@ def advise_path(path: Path, *, salvage: bool = False, sass: Path | None = None) 
         *advise_ranks(ranks),
         *advise_trace(Trace.read(slowest.file, salvage=salvage)),
     ]
+
+
+def _samples(path: Path) -> Samples | None:
+    if find_parts(path):
+        return read_hpctoolkit(path)
+    if path.is_file() and is_ncu(head(path)):
+        return read_ncu(path)
+    return None

@@ -11,6 +11,7 @@ from planish.base.errors import TraceError, UsageError
 from planish.trace.chrome import is_chrome, read_chrome
 from planish.trace.events import Table
 from planish.trace.jsonstream import Scanner
+from planish.trace.ncu import is_ncu
 from planish.trace.nsys import read_nsys
 from planish.trace.rocprof import read_rocprof
 from planish.trace.source import Blocks, head
@@ -42,6 +43,11 @@ def read_table(path: Path, *, salvage: bool = False) -> Table:
     if first.startswith(_HPCTOOLKIT):
         raise TraceError(
             f"{path} is an HPCToolkit database: samples, not events",
+            hint=f"planish advise {path} reads it",
+        )
+    if is_ncu(first):
+        raise TraceError(
+            f"{path} is a table of Nsight Compute: samples, not events",
             hint=f"planish advise {path} reads it",
         )
     return _read_json(path, salvage)
