@@ -11,8 +11,9 @@ from planish.base.errors import UsageError
 from planish.trace import critical
 from planish.trace.blame import Blame, BlameRow, blame, blame_rows
 from planish.trace.contexts import Host, Segments, host_contexts, segments
-from planish.trace.critical import Graph, PathStep, WhatIf
+from planish.trace.critical import PathStep, WhatIf
 from planish.trace.events import Events, Note, Table
+from planish.trace.graph import Graph, build_graph
 from planish.trace.idle import HostState, Idle, device_idle, stream_idle
 from planish.trace.kernels import CopyRow, KernelRow, Launches, copy_rows, kernel_rows, launches
 from planish.trace.read import read_table
@@ -148,7 +149,7 @@ class Trace:
     @cached_property
     def graph(self) -> Graph:
         """Host calls and device events with what each waits for."""
-        return critical.build_graph(self.table, self.work, self.host)
+        return build_graph(self.table, self.work, self.host)
 
     def critical_path(self) -> list[PathStep]:
         """What the run's length hangs on, from the first start to the last end."""
