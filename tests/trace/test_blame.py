@@ -151,3 +151,15 @@ def test_deep_nesting_is_no_trap(tmp_path: Path) -> None:
     made.kernel("a", 0, 1, 1).kernel("b", 1999, 1, 2)
     trace = made.trace(tmp_path)
     assert int(trace.charges().own.sum()) == trace.idle().total
+
+
+def test_times_too_far_apart_to_be_shifted(tmp_path: Path) -> None:
+    made = Builder()
+    for thread, base in ((1, -9e15), (2, 0), (3, 9e15)):
+        made.host("outer", base, 100, thread=thread).host("inner", base + 10, 50, thread=thread)
+    made.kernel("a", 0, 10, 1).kernel("b", 90, 10, 2)
+    trace = made.trace(tmp_path)
+    assert {trace.host.tree.path(int(n), trace.strings) for n in trace.host.node} == {
+        ("outer",), ("outer", "inner"),
+    }  # fmt: skip
+    assert int(trace.charges().own.sum()) == trace.idle().total == 80_000

@@ -16,7 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from planish.base.errors import TraceError
-from planish.trace.events import ABSENT, Columns, Device, Interner, Ints, Kind, Table
+from planish.trace.events import (
+    ABSENT,
+    DEVICE_WORK,
+    Columns,
+    Device,
+    Interner,
+    Ints,
+    Kind,
+    Table,
+    is_kind,
+)
 from planish.trace.jsonstream import Scanner, decode_text
 
 _ARRAY = re.compile(rb'"traceEvents"\s{0,64}:\s{0,64}\[')
@@ -34,7 +44,6 @@ KINDS = {
 }  # fmt: skip
 _FLOWS = "flow arrows (launches are linked by their correlation instead)"
 _SIMPLE = frozenset("Xsft")  # complete events, and flow arrows, which are only counted
-_ON_DEVICE = frozenset({Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET})
 
 
 class _Kinds(Interner):
@@ -308,7 +317,7 @@ class _Reader:
         detail = np.full(len(rows), ABSENT, np.int32)
         device = np.full(len(rows), ABSENT, np.int32)
         stream = np.full(len(rows), ABSENT, np.int64)
-        places = np.flatnonzero(np.isin(kind, [int(k) for k in (*_ON_DEVICE, *_NEAR_DEVICE)]))
+        places = np.flatnonzero(is_kind(kind, *_DEVICE_ROWS))
         if not len(places):
             return detail, device, stream
         self.torch = True
@@ -346,7 +355,7 @@ class _Reader:
         return number
 
 
-_NEAR_DEVICE = (Kind.DEVICE_ANNOTATION, Kind.DEVICE_SYNC)
+_DEVICE_ROWS = (*DEVICE_WORK, Kind.DEVICE_ANNOTATION, Kind.DEVICE_SYNC)
 
 
 def _nanoseconds(microseconds: npt.NDArray[np.float64]) -> Ints:

@@ -8,7 +8,7 @@ them) are cut, so that a thread runs one leaf at a time.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -122,11 +122,8 @@ def _nest(thread: Ints, start: Ints, end: Ints) -> tuple[Ints, list[Ints]]:
     parent = np.full(count, -1, np.int64)
     levels: list[Ints] = []
     # Threads are laid one behind the other, so that a running maximum never crosses into another.
-    # Ranks stand for the times: they cannot overflow, however far apart a damaged file's times are.
-    times = distinct(np.concatenate((start, end)))
-    shift = np.unique(thread, return_inverse=True)[1] * len(times)
-    begin = np.searchsorted(times, start) + shift
-    finish = np.searchsorted(times, end) + shift
+    number = np.unique(thread, return_inverse=True)[1].astype(np.int64)
+    begin, finish, back = _laid_out(start, end, number)
     left = np.arange(count)
     while len(left):
         outer = _outermost(begin, finish, left)
@@ -140,8 +137,26 @@ def _nest(thread: Ints, start: Ints, end: Ints) -> tuple[Ints, list[Ints]]:
             finish[left] = begin[left]
             levels.append(left)
             break
-    end[:] = times[finish - shift] if count else end
+    end[:] = back(finish)
     return parent, levels
+
+
+def _laid_out(start: Ints, end: Ints, number: Ints) -> tuple[Ints, Ints, Callable[[Ints], Ints]]:
+    """Starts and ends with each thread in a range of its own, and the way back.
+
+    Ranks stand for the times where a damaged file's lie too far apart to be shifted.
+    """
+    if not len(start):
+        return start, end, lambda moved: moved
+    low, high = int(start.min()), int(end.max())
+    width = high - low + 1
+    if width * (int(number.max()) + 1) < 1 << 62:
+        shift = number * width - low
+        return start + shift, end + shift, lambda moved: moved - shift
+    times = distinct(np.concatenate((start, end)))
+    ranks = number * len(times)
+    begin, finish = np.searchsorted(times, start) + ranks, np.searchsorted(times, end) + ranks
+    return begin, finish, lambda moved: times[moved - ranks]
 
 
 def _outermost(begin: Ints, finish: Ints, left: Ints) -> Flags:

@@ -15,7 +15,7 @@ from isal import isal_zlib
 from planish.base.closing import Closing
 from planish.base.errors import TraceError, UsageError
 
-BLOCK = 1 << 20
+BLOCK = 512 << 10  # larger blocks of decoded events fall out of the processor's caches
 _AHEAD = 2
 _PACKED = 64 << 10
 _DAMAGED: tuple[type[Exception], ...] = (
