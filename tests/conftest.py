@@ -52,6 +52,15 @@ def builder_pool(toolchain: Toolchain, sample_bitcode: bytes) -> Iterator[Pool]:
         yield pool
 
 
+@pytest.fixture(scope="session")
+def real_traces() -> Path:
+    """The folder of real profiler files that PLANISH_TRACES names."""
+    folder = os.environ.get("PLANISH_TRACES")
+    if not folder:
+        pytest.skip("PLANISH_TRACES names no folder of real traces")
+    return Path(folder)
+
+
 @pytest.fixture
 def read_only_folder() -> Iterator[Path]:
     """A folder that this process cannot write to, be it run by root or not."""

@@ -15,6 +15,7 @@ from planish.base.errors import PlanishError
 from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
 
 if TYPE_CHECKING:
+    from planish.advise.explained import ExplainedTrace
     from planish.base.progress import Progress
     from planish.tune.loops import tune_kernel
     from planish.tune.result import Result
@@ -33,6 +34,7 @@ __all__ = [
     "compile",
     "einsum",
     "optimize",
+    "read_trace",
     "tune_kernel",
 ]
 
@@ -118,3 +120,17 @@ def optimize(
         progress=progress,
     ) as session:
         return optimise(session, Path(source), request, options)
+
+
+def read_trace(path: str | Path, *, salvage: bool = False) -> ExplainedTrace:
+    """Read a profiler's file: Kineto, Chrome, Perfetto or rocprofv3 JSON, Nsight Systems SQLite.
+
+    salvage   read what is whole of a damaged file; what was left out stands in `.notes`
+
+    Returns a trace with `.events` (NumPy columns), `.idle()`, `.kernels()`, `.blame()`,
+    `.critical_path()`, `.what_if()`, `.advise()` and `.to_pandas()`.
+    Raises PlanishError (unreadable, damaged at byte so-and-so, no known format).
+    """
+    from planish.advise.explained import ExplainedTrace
+
+    return ExplainedTrace.read(path, salvage=salvage)

@@ -49,6 +49,17 @@ class StoreError(PlanishError):
     """The store of outcomes cannot be opened, read or written."""
 
 
+class TraceError(PlanishError):
+    """A profiler file is damaged, cut short, or of no known format.
+
+    `position` is the byte, in the inflated stream, where it was noticed (None: not known).
+    """
+
+    def __init__(self, message: str, *, position: int | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.position = position
+
+
 def unknown(kind: str, name: str, choices: Iterable[str]) -> UsageError:
     """The error for a name that is not one of `choices`; it lists the near matches."""
     known = sorted(set(choices))

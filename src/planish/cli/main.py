@@ -17,6 +17,9 @@ _COMMANDS = {
     "opt": ("planish.cli.opt", "Make C, C++ or LLVM IR files smaller; replay how."),
     "compile": ("planish.cli.compile", "Compile a tensor program to machine code."),
     "tune-kernel": ("planish.cli.tune_kernel", "Search for a faster schedule of a tensor program."),
+    "trace": ("planish.cli.trace", "Explain a profiler's trace: busy, idle and why, kernels."),
+    "advise": ("planish.cli.advise", "Say what to change, from a trace or samples, and the gain."),
+    "profile": ("planish.cli.profile", "Run a program and measure its energy beside it."),
     "doctor": ("planish.cli.doctor", "Say which toolchain was found and what is missing."),
     "learn": ("planish.cli.learn", "Learn from a corpus of programs what helps others."),
     "corpus": ("planish.cli.corpus", "Build a corpus of real programs to learn from."),
@@ -48,6 +51,7 @@ def group() -> None:
     planish opt lz4.c              find a smaller build; writes lz4.o and planish.lock
     planish opt lz4.c --replay     build it again from planish.lock, with no search
     planish compile "mk,kn->mn" --shape m=512,k=512,n=512     a tensor kernel and its speed
+    planish trace run.json.gz      where the time of a GPU job went, and who is to blame
     planish doctor                 see which compiler is used
     """
 

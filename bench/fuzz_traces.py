@@ -1,0 +1,135 @@
+"""5,000 mutated profiler files: each gives a table or an error of one line; none crashes or hangs.
+
+    python bench/fuzz_traces.py [--count 5000] [--traces FOLDER]
+
+Without --traces the seeds are the tests' synthetic ones. Each file is read and explained in a
+killable worker with a time limit, once strictly and once with salvage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import multiprocessing
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from support.mutate import mutations
+from support.traces import training
+
+SECONDS = 30.0
+MEMORY = 4 << 30
+LARGEST = 1_200_000  # bytes of a seed: larger ones only repeat themselves
+
+
+def serve(pipe: Connection) -> None:
+    """Read and explain each path that comes; answer with one word."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    from planish.base.errors import PlanishError
+    from planish.trace.trace import Trace
+
+    while True:
+        path, salvage = pipe.recv()
+        try:
+            trace = Trace.read(path, salvage=salvage)
+            trace.summary(5)
+            for row in trace.breakdown():
+                if int(trace.charges(row.device).own.sum()) != row.idle:
+                    raise ArithmeticError("blame does not sum to the idle time")
+            pipe.send(("salvaged" if trace.table.skipped else "read", ""))
+        except PlanishError as error:
+            kind = "refused" if "\n" not in str(error) else "BAD MESSAGE"
+            pipe.send((kind, str(error)))
+        except BaseException as error:  # what must not happen is counted, not raised
+            pipe.send((f"ESCAPED {type(error).__name__}", str(error)))
+
+
+class Worker:
+    """A process that is replaced when it dies or takes too long."""
+
+    def __init__(self) -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._start()
+
+    def _start(self) -> None:
+        self._pipe, other = self._context.Pipe()
+        self._process = self._context.Process(target=serve, args=(other,), daemon=True)
+        self._process.start()
+        other.close()
+
+    def ask(self, path: Path, salvage: bool) -> tuple[str, str]:
+        self._pipe.send((path, salvage))
+        try:
+            if self._pipe.poll(SECONDS):
+                answer: tuple[str, str] = self._pipe.recv()
+                return answer
+            self._process.kill()
+            answer = ("HUNG", "")
+        except EOFError:
+            answer = ("CRASHED", "")
+        self._process.join()
+        self._start()
+        return answer
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def seeds(folder: Path | None) -> list[tuple[str, bytes]]:
+    """Names and contents."""
+    found = [("synthetic.json", training().text().encode())]
+    for path in sorted(folder.rglob("*")) if folder else ():
+        if not path.is_file() or path.name.endswith((".md", ".db")):
+            continue
+        data = path.read_bytes()
+        if path.name.endswith(".gz"):
+            text = gzip.decompress(data)
+            if len(text) <= LARGEST:
+                found.append((path.name.removesuffix(".gz"), text))
+        if len(data) <= 2 * LARGEST:
+            found.append((path.name, data))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--traces", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    kinds: Counter[str] = Counter()
+    material = seeds(options.traces)
+    worker = Worker()
+    begin, slowest = time.monotonic(), 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.count):
+            name, data = material[number % len(material)]
+            path = Path(folder) / name
+            path.write_bytes(next(mutations(data, rng, 1)))
+            started = time.monotonic()
+            kind, words = worker.ask(path, salvage=number % 2 == 1)
+            slowest = max(slowest, time.monotonic() - started)
+            kinds[kind] += 1
+            if kind.isupper() or kind.startswith(("ESCAPED", "BAD")):
+                print(f"{number}: {name}: {kind}: {words[:200]}")
+                path.rename(Path(tempfile.gettempdir()) / f"fuzz-{number}-{name}")
+    worker.close()
+    print(
+        f"{options.count} files from {len(material)} seeds in {time.monotonic() - begin:.0f} s,"
+        f" the slowest {slowest:.1f} s: "
+        + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    )
+    return 1 if any(kind[0].isupper() for kind in kinds) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

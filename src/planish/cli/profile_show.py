@@ -1,0 +1,26 @@
+"""A profile on the terminal; on standard error, because standard output is the program's."""
+
+from __future__ import annotations
+
+import sys
+
+from planish.measure.profile import Profile
+
+
+def show_profile(found: Profile) -> None:
+    """Seconds, and a line for each meter."""
+    out = sys.stderr
+    print(f"{found.seconds:.2f} s, exit code {found.code}", file=out)
+    for series, spent in zip(found.series, found.energy, strict=True):
+        note = "" if spent.covered > 0.99 else f", {spent.covered:.0%} of the time covered"
+        print(
+            f"{series.name}: {spent.joules:.1f} J, {spent.watts:.1f} W on average{note}", file=out
+        )
+        for flag, count in series.flags.items():
+            print(f"  {flag} in {count} of {len(series.times)} samples", file=out)
+        if series.failed:
+            print(f"  {series.failed} samples failed", file=out)
+    if not found.series:
+        print("no energy meter can be read on this machine", file=out)
+    for why in found.missing:
+        print(f"missing: {why}", file=out)

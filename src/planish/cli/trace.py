@@ -1,0 +1,152 @@
+"""`planish trace`: explain profiler files, compare two, export one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+class _WithDefault(click.Group):
+    """`planish trace FILE` is `planish trace show FILE`."""
+
+    def resolve_command(
+        self, context: click.Context, words: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if words and words[0] not in self.commands:
+            words = ["show", *words]
+        return super().resolve_command(context, words)
+
+    def parse_args(self, context: click.Context, words: list[str]) -> list[str]:
+        if not words:
+            raise click.UsageError("no FILE given", context)
+        if words and words[0].startswith("-") and words[0] not in ("-h", "--help"):
+            words = ["show", *words]
+        return super().parse_args(context, words)
+
+
+_FILE = click.Path(path_type=Path)
+_SALVAGE = click.option(
+    "--salvage", is_flag=True, help="Read what is whole of a damaged or truncated file."
+)
+
+
+@click.group("trace", cls=_WithDefault)
+def command() -> None:
+    """Explain profiler files: where the time went, why devices idled, who is to blame.
+
+    \b
+    planish trace run.json.gz                  the first screen
+    planish trace run.json.gz --html out.html  timeline, flame graph and tables on one page
+    planish trace folder/                      one trace for each rank: stragglers and skew
+    planish trace diff before.json after.json  what takes more time, what less
+    planish trace export run.json.gz out.json  for Perfetto or speedscope
+
+    Reads Kineto (PyTorch), Chrome and Perfetto JSON, rocprofv3 JSON (all also .gz and .zip), and
+    Nsight Systems exports (SQLite).
+    """
+
+
+@command.command("show")
+@click.argument("path", metavar="FILE", type=_FILE)
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.option("--html", type=_FILE, help="Write a self-contained page.")
+@click.option("--top", type=click.IntRange(1, 10_000), default=8, show_default=True)
+@click.option("--device", type=int, help="Look at this device only.")
+@click.option("--energy", type=_FILE, help="Join the samples of `planish profile -o` to it.")
+@_SALVAGE
+def show(
+    path: Path, as_json: bool, html: Path | None, top: int, device: int | None,
+    energy: Path | None, salvage: bool,
+) -> None:  # fmt: skip
+    """Explain FILE (or a folder with one file for each rank)."""
+    from planish.base.errors import UsageError
+
+    if path.is_dir():
+        if html is not None:
+            raise UsageError("--html takes one file", hint="give one of the folder's files")
+        return _show_ranks(path, as_json, salvage)
+    from planish.cli.trace_show import show_summary
+    from planish.trace.trace import Trace
+
+    trace = Trace.read(path, salvage=salvage)
+    if html is not None:
+        from planish.base.files import write_atomic
+        from planish.trace.page import page
+
+        write_atomic(html, page(trace))
+    found = trace.summary(top)
+    if energy is not None:
+        from planish.trace.energy import energy_summary
+
+        found["energy"] = energy_summary(trace, energy, top)
+    if as_json:
+        _print_json(found)
+    else:
+        show_summary(found, device)
+        if html is not None:
+            print(f"wrote {html}")
+    return None
+
+
+def _show_ranks(folder: Path, as_json: bool, salvage: bool) -> None:
+    from dataclasses import asdict
+
+    from planish.cli.trace_show import show_ranks
+    from planish.trace.ranks import read_ranks
+
+    def say(name: str) -> None:
+        print(f"reading {name}", file=sys.stderr)
+
+    ranks = read_ranks(folder, salvage=salvage, say=None if as_json else say)
+    if as_json:
+        _print_json(asdict(ranks))
+    else:
+        show_ranks(ranks)
+
+
+@command.command("diff")
+@click.argument("before", type=_FILE)
+@click.argument("after", type=_FILE)
+@click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
+@click.option("--top", type=click.IntRange(1, 10_000), default=12, show_default=True)
+@click.option("--exact", is_flag=True, help="Match kernels by full name, arguments included.")
+@_SALVAGE
+def compare(before: Path, after: Path, as_json: bool, top: int, exact: bool, salvage: bool) -> None:
+    """Say what takes more time in AFTER than in BEFORE, and what less."""
+    from planish.cli.trace_show import show_diff
+    from planish.trace.diff import diff
+    from planish.trace.trace import Trace
+
+    found = diff(
+        Trace.read(before, salvage=salvage), Trace.read(after, salvage=salvage), exact=exact
+    )
+    if as_json:
+        _print_json(found.to_json())
+    else:
+        show_diff(found, top)
+
+
+@command.command("export")
+@click.argument("path", metavar="FILE", type=_FILE)
+@click.argument("out", type=_FILE)
+@click.option(
+    "--format", "form", metavar="NAME", default="perfetto", show_default=True,
+    help="perfetto (JSON), speedscope (JSON: idle blame as a flame graph) or parquet (needs"
+    " pyarrow).",
+)  # fmt: skip
+@_SALVAGE
+def export(path: Path, out: Path, form: str, salvage: bool) -> None:
+    """Write FILE in another format to OUT."""
+    from planish.trace.export import export_trace
+    from planish.trace.trace import Trace
+
+    export_trace(Trace.read(path, salvage=salvage), out, form)
+    print(f"wrote {out}")
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2))

@@ -1,0 +1,287 @@
+"""NVIDIA SASS as `nvdisasm -hex` (or `cuobjdump -sass`) prints it: instructions and control flow.
+
+The control word in the upper half of a 128-bit instruction (Volta and later; see Jia et al.,
+"Dissecting the NVIDIA Volta GPU architecture via microbenchmarking", arXiv 1804.06826) holds the
+stall count, the barriers an instruction sets, and those it waits for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from planish.base.errors import TraceError
+
+_LINE = re.compile(
+    r"^\s*/\*(?P<offset>[0-9a-f]{4,})\*/\s+(?:\{\s*)?(?P<text>[^;]+?)\s*;\s*\}?"
+    r"\s*(?:/\*\s*0x(?P<low>[0-9a-f]{16})\s*\*/)?\s*$"
+)
+_HIGH = re.compile(r"^\s*/\*\s*0x(?P<high>[0-9a-f]{16})\s*\*/\s*$")
+_LABEL = re.compile(r"^\s*(?P<name>\.L[\w.$]+):")
+_SECTION = re.compile(
+    r"^\s*\.section\s+\.text\.(?P<name>[\w.$]+)|^\s*Function\s*:\s*(?P<other>\S+)"
+)
+_SOURCE = re.compile(r'//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
+_TARGET = re.compile(r"`\((?P<label>\.L[\w.$]+)\)|(?<![\w.])(?P<offset>0x[0-9a-f]+)\s*$")
+_REGISTER = re.compile(r"(?<![\w.])(?:UR|UP|R|P|B)(?:\d+|Z|T)(?:\.64|\.128)?(?!\w)")
+
+_NO_RESULT = frozenset({
+    "ST", "STG", "STS", "STL", "RED", "REDG", "REDS", "BAR", "BRA", "BRX", "JMP", "JMX", "EXIT",
+    "RET", "CALL", "NOP", "MEMBAR", "BSSY", "BSYNC", "DEPBAR", "LDGDEPBAR", "LDGSTS", "ERRBAR",
+    "CCTL", "CCTLL", "YIELD", "WARPSYNC", "KILL", "NANOSLEEP", "BREAK", "ARRIVES", "FENCE",
+    "UTMALDG", "UTMASTG", "SYNCS", "STAS", "ENDCOLLECTIVE",
+})  # fmt: skip
+_MEMORY = frozenset({
+    "LD", "LDG", "LDS", "LDL", "LDC", "LDSM", "LDGSTS", "ST", "STG", "STS", "STL", "ATOM",
+    "ATOMG", "ATOMS", "RED", "REDG", "TEX", "TLD", "TLD4", "TXQ", "SULD", "SUST", "SUATOM",
+    "ULDC", "UTMALDG", "UTMASTG",
+})  # fmt: skip
+_JUMPS = frozenset(["BRA", "BRX", "JMP", "JMX", "EXIT", "RET", "KILL"])
+_DOUBLE = frozenset(["DADD", "DMUL", "DFMA", "DMNMX", "DSETP"])
+
+
+@dataclass(frozen=True)
+class Control:
+    """Scheduling fields. `wait` is the set of barriers waited for; -1 means no barrier is set."""
+
+    stall: int = 0
+    yields: bool = False
+    write_barrier: int = -1
+    read_barrier: int = -1
+    wait: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction. Registers are named R4, UR4, P0, UP0, B0; RZ and PT are left out."""
+
+    offset: int
+    text: str
+    opcode: str
+    modifiers: tuple[str, ...]
+    guard: str
+    defines: frozenset[str]
+    uses: frozenset[str]
+    control: Control
+    target: int | str | None = None
+    file: str = ""
+    line: int = 0
+
+    @property
+    def conditional(self) -> bool:
+        """Whether a predicate guards it."""
+        return bool(self.guard)
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether it reads or writes memory."""
+        return self.opcode in _MEMORY
+
+    @property
+    def variable_latency(self) -> bool:
+        """Whether its result is announced by a barrier rather than after a known time."""
+        return self.control.write_barrier >= 0
+
+    @property
+    def latency(self) -> int:
+        """Upper bound in cycles for pruning: memory 1,000, other variable 100, else 8."""
+        if self.is_memory:
+            return 1000
+        return 100 if self.variable_latency or self.opcode in _DOUBLE else 8
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel or device function: instructions by offset, with the edges between them."""
+
+    name: str
+    code: Sequence[Instruction]
+    successors: Sequence[tuple[int, ...]] = field(default=())
+
+    def predecessors(self) -> list[list[int]]:
+        """For each instruction the indices of those that may run right before it."""
+        found: list[list[int]] = [[] for _ in self.code]
+        for index, after in enumerate(self.successors):
+            for other in after:
+                found[other].append(index)
+        return found
+
+
+def decode_control(high: int) -> Control:
+    """The control fields of the upper 64 bits of an instruction."""
+    bits = high >> 41
+    write, read = bits >> 5 & 7, bits >> 8 & 7
+    mask = bits >> 11 & 63
+    return Control(
+        bits & 15, not bits >> 4 & 1, -1 if write == 7 else write, -1 if read == 7 else read,
+        frozenset(i for i in range(6) if mask >> i & 1),
+    )  # fmt: skip
+
+
+def parse_sass(text: str) -> list[Function]:
+    """All functions of a listing; raises TraceError where there is not one instruction."""
+    functions = [_connect(name, code, labels) for name, code, labels in _functions(text)]
+    if not functions:
+        raise TraceError(
+            "no SASS instructions in the listing", hint="make it with: nvdisasm -hex -g file.cubin"
+        )
+    return functions
+
+
+def _functions(text: str) -> Iterator[tuple[str, list[Instruction], dict[str, int]]]:
+    name, code, labels = "", [], {}  # type: str, list[Instruction], dict[str, int]
+    waiting: list[str] = []
+    source = ("", 0)
+    pending: re.Match[str] | None = None
+
+    def add(match: re.Match[str], high: int | None) -> None:
+        for label in waiting:
+            labels[label] = len(code)
+        waiting.clear()
+        control = decode_control(high) if high is not None else Control()
+        code.append(parse_instruction(int(match["offset"], 16), match["text"], control, *source))
+
+    for raw in text.splitlines():
+        high = _HIGH.match(raw)
+        if pending is not None:
+            add(pending, int(high["high"], 16) if high else None)
+            pending = None
+            if high:
+                continue
+        section = _SECTION.match(raw)
+        if section:
+            if code:
+                yield name, code, labels
+            name, code, labels = section["name"] or section["other"], [], {}
+            continue
+        if found := _SOURCE.search(raw):
+            source = (found["file"], int(found["line"]))
+        if found := _LABEL.match(raw):
+            waiting.append(found["name"])
+        pending = _LINE.match(raw)
+    if pending is not None:
+        add(pending, None)
+    if code:
+        yield name, code, labels
+
+
+def parse_instruction(
+    offset: int, text: str, control: Control, file: str = "", line: int = 0
+) -> Instruction:
+    """Opcode, guard, and which registers are written and read."""
+    words = text.split(None, 1)
+    guard = ""
+    if words[0].startswith("@"):
+        guard = words[0].lstrip("@!")
+        words = words[1].split(None, 1) if len(words) > 1 else ["NOP"]
+    opcode, *modifiers = words[0].split(".")
+    operands = _operands(words[1]) if len(words) > 1 else []
+    defines, uses = _effects(opcode, tuple(modifiers), operands)
+    if guard and guard not in ("PT", "UPT"):
+        uses |= {guard}
+    else:
+        guard = ""
+    target = _TARGET.search(words[1]) if opcode in ("BRA", "JMP") and len(words) > 1 else None
+    where: int | str | None = None
+    if target:
+        where = target["label"] or int(target["offset"], 16)
+    return Instruction(
+        offset, text, opcode, tuple(modifiers), guard, frozenset(defines), frozenset(uses), control,
+        where, file, line,
+    )  # fmt: skip
+
+
+def _operands(text: str) -> list[str]:
+    """Split at commas outside of brackets."""
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += letter in "[({"
+        depth -= letter in "])}"
+        if letter == "," and depth == 0:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    parts.append(text[start:].strip())
+    return parts
+
+
+def _effects(
+    opcode: str, modifiers: tuple[str, ...], operands: list[str]
+) -> tuple[set[str], set[str]]:
+    results = 0 if opcode in _NO_RESULT else _result_count(opcode, operands)
+    defines: set[str] = set()
+    uses: set[str] = set()
+    for operand in operands[:results]:
+        defines |= _expand(operand, _width(opcode, modifiers, result=True))
+    for operand in operands[results:]:
+        data = opcode in _MEMORY and "[" not in operand
+        wide = opcode in _DOUBLE or data or opcode in ("F2F", "I2F", "F2I")
+        uses |= _expand(operand, _width(opcode, modifiers, result=False) if wide else 1)
+    return defines, uses
+
+
+def _result_count(opcode: str, operands: list[str]) -> int:
+    """Leading predicates, then one register with the predicates right behind it."""
+    if "SETP" in opcode or opcode in ("PLOP3", "UPLOP3", "FCHK"):
+        return min(2 if opcode != "FCHK" else 1, len(operands))
+    count = 0
+    while count < len(operands) and _is_predicate(operands[count]):
+        count += 1
+    if count < len(operands) and _REGISTER.fullmatch(operands[count].split(".")[0]):
+        count += 1
+        while count < len(operands) - 1 and _is_predicate(operands[count]):
+            count += 1
+    return count
+
+
+def _is_predicate(operand: str) -> bool:
+    return re.fullmatch(r"U?P(\d+|T)", operand) is not None
+
+
+def _width(opcode: str, modifiers: tuple[str, ...], *, result: bool) -> int:
+    """How many consecutive registers an operand spans."""
+    if opcode in _DOUBLE:
+        return 2
+    if opcode in ("F2F", "I2F", "F2I") and modifiers:
+        # F2F.F64.F32 writes a double, F2F.F32.F64 reads one
+        kinds = [m for m in modifiers if m in ("F64", "F32", "F16", "S64", "U64")]
+        wide = kinds[:1] if result else kinds[1:]
+        return 2 if wide and wide[0].endswith("64") else 1
+    if opcode in _MEMORY:
+        return 4 if "128" in modifiers else 2 if "64" in modifiers else 1
+    if result and "WIDE" in modifiers:
+        return 2
+    if opcode in ("HMMA", "IMMA", "QMMA"):
+        return 4
+    return 1
+
+
+def _expand(operand: str, width: int) -> set[str]:
+    """The registers of an operand; an address register marked .64 spans two."""
+    found: set[str] = set()
+    for match in _REGISTER.finditer(operand):
+        name, _, size = match[0].partition(".")
+        letters = name.rstrip("0123456789ZT")
+        if name[len(letters) :] in ("Z", "T"):
+            continue
+        first = int(name[len(letters) :])
+        span = max({"64": 2, "128": 4}.get(size, 1), width if letters in ("R", "UR") else 1)
+        found |= {f"{letters}{first + i}" for i in range(span)}
+    return found
+
+
+def _connect(name: str, code: list[Instruction], labels: dict[str, int]) -> Function:
+    by_offset = {instruction.offset: index for index, instruction in enumerate(code)}
+    successors: list[tuple[int, ...]] = []
+    for index, instruction in enumerate(code):
+        after: list[int] = []
+        target = instruction.target
+        if isinstance(target, str) and target in labels:
+            after.append(labels[target])
+        elif isinstance(target, int) and target in by_offset:
+            after.append(by_offset[target])
+        falls = instruction.opcode not in _JUMPS or instruction.conditional
+        if falls and index + 1 < len(code):
+            after.append(index + 1)
+        successors.append(tuple(dict.fromkeys(after)))
+    return Function(name, code, successors)

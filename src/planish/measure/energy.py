@@ -1,0 +1,166 @@
+"""Energy: counters and power sensors, sampled beside a run and integrated.
+
+A counter (RAPL, NVML's total energy, hwmon energy) says how much was used since some moment and
+wraps; a sensor (NVML or hwmon power) says how much is used now. Both become a series of joules
+over time. Time without samples is known as a gap: it is never filled in silence.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from planish.base.closing import Closing
+
+Times = npt.NDArray[np.int64]
+Joules = npt.NDArray[np.float64]
+
+_GAP = 10.0  # sampling periods between two samples: more than that is a gap
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a source says now: joules (counter) or watts, and flags such as throttling."""
+
+    value: float
+    flags: tuple[str, ...] = ()
+
+
+class Source(Protocol):
+    """One meter. `wraps_at` is in joules, 0 for counters that never wrap and for sensors."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_counter(self) -> bool: ...
+
+    @property
+    def wraps_at(self) -> float: ...
+
+    def read(self) -> Reading:
+        """Raises OSError where the meter does not answer."""
+        ...
+
+
+@dataclass
+class Series:
+    """Samples of one source: times in nanoseconds since the epoch, joules or watts."""
+
+    name: str
+    is_counter: bool
+    wraps_at: float = 0.0
+    times: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    flags: dict[str, int] = field(default_factory=dict)
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Joules in a stretch of time, and the share of it that samples cover."""
+
+    joules: float
+    seconds: float
+    covered: float
+
+    @property
+    def watts(self) -> float:
+        """Average power over what is covered."""
+        seconds = self.seconds * self.covered
+        return self.joules / seconds if seconds else 0.0
+
+
+def cumulative(series: Series) -> tuple[Times, Joules]:
+    """Times and joules used since the first sample; wraps of a counter are undone.
+
+    A power sensor is integrated by trapezoids. A counter that goes backwards by less than half
+    its range has been reset, not wrapped: nothing is counted for that interval.
+    """
+    times = np.array(series.times, np.int64)
+    values = np.array(series.values, np.float64)
+    if len(times) < 2:
+        return times, np.zeros(len(times))
+    if series.is_counter:
+        steps = np.diff(values)
+        back = steps < 0
+        if series.wraps_at:
+            wrapped = back & (-steps > series.wraps_at / 2)
+            steps[wrapped] += series.wraps_at
+            back &= ~wrapped
+        steps[back] = 0.0
+    else:
+        steps = (values[1:] + values[:-1]) / 2 * np.diff(times) * 1e-9
+    return times, np.concatenate((np.zeros(1), np.cumsum(steps)))
+
+
+def used(series: Series, start: Times, end: Times) -> Joules:
+    """Joules between each start and end, between samples by straight lines; outside nothing."""
+    times, total = cumulative(series)
+    if len(times) < 2:
+        return np.zeros(len(start))
+    made: Joules = np.interp(end, times, total) - np.interp(start, times, total)
+    return made
+
+
+def energy(series: Series, start: int, end: int, period: float) -> Energy:
+    """Joules from `start` to `end`, and how much of that time lies between near samples.
+
+    period  of sampling in seconds; samples farther apart than ten of it leave a gap
+    """
+    joules = float(used(series, np.array([start]), np.array([end]))[0])
+    times = np.array(series.times, np.int64)
+    near = np.diff(times) <= _GAP * period * 1e9
+    left, right = np.maximum(times[:-1], start), np.minimum(times[1:], end)
+    covered = int(np.maximum(right - left, 0)[near].sum()) if len(times) > 1 else 0
+    length = end - start
+    return Energy(joules, length * 1e-9, covered / length if length > 0 else 0.0)
+
+
+class Sampler(Closing):
+    """Reads the sources every `period` seconds in a thread, and once more at the end."""
+
+    def __init__(
+        self, sources: Sequence[Source], period: float = 0.05,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:  # fmt: skip
+        self.period = period
+        self.series = [Series(s.name, s.is_counter, s.wraps_at) for s in sources]
+        self._sources = list(sources)
+        self._clock = clock
+        self._stop = threading.Event()
+        self.sample()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop and take the last samples."""
+        if not self._stop.is_set():
+            self._stop.set()
+            self._thread.join()
+            self.sample()
+
+    def sample(self) -> None:
+        """Read every source once."""
+        for source, series in zip(self._sources, self.series, strict=True):
+            try:
+                before = self._clock()
+                reading = source.read()
+                after = self._clock()
+            except OSError:
+                series.failed += 1
+                continue
+            series.times.append((before + after) // 2)
+            series.values.append(reading.value)
+            for flag in reading.flags:
+                series.flags[flag] = series.flags.get(flag, 0) + 1
+
+    def _run(self) -> None:
+        while not self._stop.wait(self.period):
+            self.sample()

@@ -1,0 +1,137 @@
+"""The meters of this machine: RAPL and hwmon from /sys, NVIDIA's through NVML.
+
+RAPL: Linux, Documentation/power/powercap. hwmon: Documentation/hwmon/sysfs-interface; AMD's GPUs
+show their power there without root. NVML needs the package nvidia-ml-py.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from planish.measure.energy import Reading, Source
+
+POWERCAP, HWMON = Path("/sys/class/powercap"), Path("/sys/class/hwmon")
+_MICRO = 1e-6
+_MILLI = 1e-3
+# nvmlClocksThrottleReasons: those that mean that the device could not run as fast as asked
+_THROTTLED = {
+    0x04: "power cap", 0x08: "hardware slowdown", 0x20: "thermal slowdown (software)",
+    0x40: "thermal slowdown (hardware)", 0x80: "power brake",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FileMeter:
+    """One file of /sys with micro-joules (counter) or micro-watts."""
+
+    name: str
+    path: Path
+    is_counter: bool
+    wraps_at: float = 0.0
+
+    def read(self) -> Reading:
+        """Raises OSError where the file cannot be read or holds no number."""
+        text = self.path.read_text()
+        try:
+            return Reading(int(text) * _MICRO)
+        except ValueError as error:
+            raise OSError(f"{self.path} holds {text!r}") from error
+
+
+@dataclass(frozen=True)
+class Nvml:
+    """One NVIDIA GPU: its energy counter where it has one (Volta and later), else its power."""
+
+    name: str
+    library: Any
+    handle: Any
+    is_counter: bool
+    wraps_at: float = 0.0
+
+    def read(self) -> Reading:
+        """Raises OSError where NVML does not answer."""
+        try:
+            if self.is_counter:
+                value = self.library.nvmlDeviceGetTotalEnergyConsumption(self.handle) * _MILLI
+            else:
+                value = self.library.nvmlDeviceGetPowerUsage(self.handle) * _MILLI
+            reasons = int(self.library.nvmlDeviceGetCurrentClocksThrottleReasons(self.handle))
+        except self.library.NVMLError as error:
+            raise OSError(f"NVML: {error}") from error
+        return Reading(value, tuple(words for bit, words in _THROTTLED.items() if reasons & bit))
+
+
+@dataclass(frozen=True)
+class Meters:
+    """What can be read, and what is there but cannot, with the reason."""
+
+    sources: tuple[Source, ...]
+    missing: tuple[str, ...]
+
+
+def find_meters(powercap: Path = POWERCAP, hwmon: Path = HWMON, nvml: Any = None) -> Meters:
+    """All meters; `nvml` is the pynvml module (looked for where None)."""
+    sources: list[Source] = []
+    missing: list[str] = []
+    for meter in [*_rapl(powercap), *_hwmon(hwmon)]:
+        try:
+            meter.read()
+            sources.append(meter)
+        except PermissionError:
+            missing.append(f"{meter.name}: {meter.path} needs more rights (chmod a+r, or root)")
+        except OSError as error:
+            missing.append(f"{meter.name}: {error}")
+    _add_nvml(sources, missing, nvml)
+    return Meters(tuple(sources), tuple(missing))
+
+
+def _rapl(folder: Path) -> list[FileMeter]:
+    """Packages and memory. Cores and graphics lie inside their package and are left out."""
+    found = []
+    for zone in sorted(folder.glob("*-rapl:*")) if folder.is_dir() else ():
+        try:
+            name = (zone / "name").read_text().strip()
+            most = int((zone / "max_energy_range_uj").read_text()) * _MICRO
+        except (OSError, ValueError):
+            continue
+        if name in ("core", "uncore", "psys"):
+            continue
+        found.append(FileMeter(f"{zone.name} {name}", zone / "energy_uj", True, most))
+    return found
+
+
+def _hwmon(folder: Path) -> list[FileMeter]:
+    found = []
+    for chip in sorted(folder.glob("hwmon*")) if folder.is_dir() else ():
+        try:
+            name = (chip / "name").read_text().strip()
+        except OSError:
+            continue
+        counters = sorted(chip.glob("energy*_input"))
+        powers = sorted(chip.glob("power*_average")) or sorted(chip.glob("power*_input"))
+        for path in counters or powers:
+            label = f"{chip.name} {name} {path.name.split('_')[0]}"
+            found.append(FileMeter(label, path, bool(counters)))
+    return found
+
+
+def _add_nvml(sources: list[Source], missing: list[str], nvml: Any) -> None:
+    try:
+        library = nvml or importlib.import_module("pynvml")
+    except ImportError:
+        return
+    try:
+        library.nvmlInit()
+        for number in range(library.nvmlDeviceGetCount()):
+            handle = library.nvmlDeviceGetHandleByIndex(number)
+            try:
+                library.nvmlDeviceGetTotalEnergyConsumption(handle)
+                counts = True
+            except library.NVMLError:
+                counts = False
+            sources.append(Nvml(f"gpu {number}", library, handle, counts))
+    except library.NVMLError as error:
+        missing.append(f"NVML: {error}")

@@ -1,0 +1,256 @@
+"""Idle time of devices and streams: each nanosecond of it with its cause.
+
+A gap is followed by the event that ends it. The host call that launched this event splits the
+gap (HolisticTraceAnalysis tells host wait and kernel wait apart in the same way, by gap):
+
+- before the call began, nothing had been submitted: what the launching thread did then is the
+  cause (it waited for the device, it launched something else, it was busy elsewhere, or it did
+  nothing that was traced);
+- while the call ran, the host was launching;
+- after the call had returned, the event was queued: the device did other work meanwhile (another
+  stream's compute, communication or copy), or nothing, which is the latency of a launch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from planish.trace.contexts import Host, Segments
+from planish.trace.events import Flags, Ints, Kind, Table
+from planish.trace.intervals import distinct, gaps, inside
+from planish.trace.timeline import busy_intervals
+from planish.trace.work import DeviceWork, Work, launching, synchronising
+
+
+class Cause(IntEnum):
+    """Why a device or stream was idle."""
+
+    UNKNOWN = 0
+    LAUNCHING = 1
+    HOST_BUSY = 2
+    SYNCHRONISATION = 3
+    NO_WORK = 4
+    LAUNCH_LATENCY = 5
+    OTHER_STREAM = 6
+    COMMUNICATION = 7
+    COPY = 8
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Cause.UNKNOWN: "unknown",
+    Cause.LAUNCHING: "host busy launching",
+    Cause.HOST_BUSY: "host busy elsewhere",
+    Cause.SYNCHRONISATION: "synchronisation",
+    Cause.NO_WORK: "no work submitted",
+    Cause.LAUNCH_LATENCY: "launch latency",
+    Cause.OTHER_STREAM: "waiting for another stream",
+    Cause.COMMUNICATION: "waiting for communication",
+    Cause.COPY: "waiting for a copy",
+}
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Pieces of idle time, disjoint within a device (or stream), by start.
+
+    gap    number of the gap that a piece is of
+    cause  a `Cause`
+    next   row of the event that ended the gap
+    call   row of the host call that is named: the launch, or the synchronising call; or -1
+    """
+
+    device: int
+    stream: int | None
+    start: Ints
+    end: Ints
+    gap: Ints
+    cause: npt.NDArray[np.uint8]
+    next: Ints
+    call: Ints
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def total(self) -> int:
+        """All idle time in nanoseconds."""
+        return int((self.end - self.start).sum())
+
+    def by_cause(self) -> dict[Cause, int]:
+        """Nanoseconds by cause, the largest first; causes without any are left out."""
+        sums = np.zeros(len(Cause), np.int64)
+        np.add.at(sums, self.cause, self.end - self.start)
+        found = {cause: int(sums[cause]) for cause in Cause if sums[cause]}
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+@dataclass(frozen=True)
+class HostState:
+    """What idle analysis asks of the host.
+
+    segments  of each thread, by thread
+    cause     for each host event its cause when it is the leaf
+    call      for each host event the row of the call to name, or -1
+    """
+
+    host: Host
+    segments: dict[int, Segments]
+    cause: Ints
+    call: Ints
+
+    @classmethod
+    def of(cls, table: Table, host: Host, segments: list[Segments]) -> HostState:
+        """Classify the host's events and index the segments."""
+        return cls(host, {s.thread: s for s in segments}, *_leaf_causes(table, host))
+
+
+def device_idle(table: Table, work: DeviceWork, device: int, state: HostState) -> Idle:
+    """Idle time between the first and the last event of the device."""
+    return _idle(table, work.of_device(device), work, device, None, state)
+
+
+def stream_idle(table: Table, work: DeviceWork, device: int, stream: int, state: HostState) -> Idle:
+    """Idle time between the first and the last event of one stream."""
+    mine = work.where((work.device == device) & (work.stream == stream))
+    return _idle(table, mine, work, device, stream, state)
+
+
+def _idle(
+    table: Table, mine: DeviceWork, all_work: DeviceWork, device: int, stream: int | None,
+    state: HostState,
+) -> Idle:  # fmt: skip
+    holes = gaps(busy_intervals(mine), int(mine.start.min()), int(mine.end.max()))
+    # the event that ended a gap: of several that start together the first row
+    follower = np.searchsorted(mine.start, holes.end, side="left")
+    called = mine.launch[follower]
+    events = table.events
+    begin = np.where(called >= 0, events.start[called], holes.end)
+    returned = np.where(called >= 0, events.end[called], holes.end)
+    gap = np.arange(len(holes))
+    others = all_work.where((all_work.device == device) & (all_work.stream != stream))
+    parts = [
+        _before(table, state, holes.start, np.minimum(holes.end, begin), called, gap),
+        _piece(
+            np.maximum(holes.start, begin), np.minimum(holes.end, returned), gap,
+            np.full(len(gap), Cause.LAUNCHING), called,
+        ),
+        _queued(
+            np.maximum(holes.start, returned), holes.end, gap, called,
+            others if stream is not None else None,
+        ),
+    ]  # fmt: skip
+    start, end, piece_gap, cause, call = (
+        np.concatenate(column) for column in zip(*parts, strict=True)
+    )
+    order = np.lexsort((start, piece_gap))
+    return Idle(
+        device, stream, start[order], end[order], piece_gap[order],
+        cause[order].astype(np.uint8), mine.row[follower][piece_gap[order]], call[order],
+    )  # fmt: skip
+
+
+_Piece = tuple[Ints, Ints, Ints, Ints, Ints]
+
+
+def _piece(start: Ints, end: Ints, gap: Ints, cause: Ints, call: Ints) -> _Piece:
+    keep = end > start
+    return start[keep], end[keep], gap[keep], cause[keep].astype(np.int64), call[keep]
+
+
+def _queued(start: Ints, end: Ints, gap: Ints, call: Ints, others: DeviceWork | None) -> _Piece:
+    """Submitted and not begun: by what ran on the device's other streams, if anything."""
+    keep = (end > start) & (call >= 0)
+    start, end, gap, call = start[keep], end[keep], gap[keep], call[keep]
+    if others is None or not len(others):
+        return _piece(start, end, gap, np.full(len(gap), Cause.LAUNCH_LATENCY), call)
+    by_class = [
+        (Cause.COMMUNICATION, busy_intervals(others.where(others.work == Work.COMMUNICATION))),
+        (Cause.OTHER_STREAM, busy_intervals(others.where(others.work == Work.COMPUTE))),
+        (Cause.COPY, busy_intervals(others.where(others.work == Work.COPY))),
+    ]
+    edges = distinct(np.concatenate([np.concatenate((i.start, i.end)) for _, i in by_class]))
+    start, end, owner = split(start, end, edges)
+    cause = np.full(len(start), Cause.LAUNCH_LATENCY)
+    for kind, busy in by_class:
+        open_ = cause == Cause.LAUNCH_LATENCY
+        cause[open_ & inside(busy, start)] = kind
+    return _piece(start, end, gap[owner], cause, call[owner])
+
+
+def _before(
+    table: Table, state: HostState, start: Ints, end: Ints, call: Ints, gap: Ints
+) -> _Piece:
+    """Nothing submitted yet: by what the launching thread did."""
+    keep = end > start
+    start, end, call, gap = start[keep], end[keep], call[keep], gap[keep]
+    thread = np.where(call >= 0, table.events.thread[call], -1)
+    parts = [_no_call(table, state, start, end, call, gap, thread < 0)]
+    for number in np.unique(thread[thread >= 0]).tolist():
+        mine = thread == number
+        seg = state.segments[number]
+        begin, finish, owner = split(start[mine], end[mine], seg.edges)
+        leaf = leaf_at(seg, begin)
+        ran = leaf >= 0
+        cause = np.where(ran, state.cause[leaf], Cause.NO_WORK)
+        named = np.where(ran, state.call[leaf], -1)
+        parts.append(_piece(begin, finish, gap[mine][owner], cause, named))
+    first, second, third, fourth, fifth = (np.concatenate(c) for c in zip(*parts, strict=True))
+    return first, second, third, fourth, fifth
+
+
+def _no_call(
+    table: Table, state: HostState, start: Ints, end: Ints, call: Ints, gap: Ints, mask: Flags
+) -> _Piece:
+    """The launch is not in the trace: the cause cannot be told."""
+    return _piece(
+        start[mask], end[mask], gap[mask], np.full(int(mask.sum()), Cause.UNKNOWN), call[mask]
+    )
+
+
+def _leaf_causes(table: Table, host: Host) -> tuple[Ints, Ints]:
+    """For each host event: its cause when it is the leaf, and the row of the call to name."""
+    names = table.events.name[host.row]
+    runtime = table.events.kind[host.row] == Kind.RUNTIME
+    cause = np.full(len(host.row), Cause.HOST_BUSY, np.int64)
+    cause[runtime & launching(table)[names]] = Cause.LAUNCHING
+    cause[runtime & synchronising(table)[names]] = Cause.SYNCHRONISATION
+    call = np.where(runtime, host.row, -1)
+    return cause, call
+
+
+def leaf_at(seg: Segments, times: Ints) -> Ints:
+    """What the thread ran at each time (an index into Host), or -1."""
+    place = np.searchsorted(seg.start, times, side="right") - 1
+    found = np.full(len(times), -1, np.int64)
+    has = place >= 0
+    has[has] = times[has] < seg.end[place[has]]
+    found[has] = seg.leaf[place[has]]
+    return found
+
+
+def split(start: Ints, end: Ints, edges: Ints) -> tuple[Ints, Ints, Ints]:
+    """Cut each of the disjoint, ascending intervals at the edges (sorted, distinct) inside it.
+
+    Returns starts, ends and, for each piece, the number of the interval that it is of.
+    """
+    first = np.searchsorted(edges, start, side="right")
+    last = np.searchsorted(edges, end, side="left")
+    count = np.maximum(last - first, 0)
+    owner = np.repeat(np.arange(len(start)), count + 1)
+    begin = np.repeat(start, count + 1)
+    finish = np.repeat(end, count + 1)
+    number = np.arange(len(owner)) - np.repeat(np.cumsum(count + 1) - (count + 1), count + 1)
+    cut = first[owner] + number
+    has_left, has_right = number > 0, number < count[owner]
+    begin[has_left] = edges[cut[has_left] - 1]
+    finish[has_right] = edges[cut[has_right]]
+    return begin, finish, owner

@@ -1,0 +1,122 @@
+"""What occupies a device: compute, communication, copies; and the calls that launched it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from planish.trace.events import DEVICE_WORK, Ints, Kind, Table
+
+
+class Work(IntEnum):
+    """The class of a device event."""
+
+    COMPUTE = 0
+    COMMUNICATION = 1
+    COPY = 2
+
+
+# Kernels of NCCL, RCCL, oneCCL, NVSHMEM and MSCCL, under the names that profilers write.
+_COMMUNICATION = re.compile(
+    r"^(nccl|rccl|mscclpp?|oneccl|ccl_|nvshmem|ncclx)|ncclDevKernel|ncclKernel|mccl", re.IGNORECASE
+)
+_SYNCHRONISING = re.compile(
+    r"Synchronize|^(cuda|hip|mtia)Memcpy(?!.*Async)|^cu(Memcpy|MemFree)(?!.*Async)"
+    r"|^(cuda|hip)(Free|HostFree)$|clFinish|clWaitForEvents|^hsa_signal_wait"
+)
+_LAUNCHING = re.compile(r"Launch|Memcpy|Memset|clEnqueue|GraphExec|hipModule|hipExt", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class DeviceWork:
+    """The device events of a table, by start. All arrays have one element for each.
+
+    row     its row in the table
+    work    its class, a `Work`
+    launch  the row of the host call that launched it, or -1
+    """
+
+    row: Ints
+    start: Ints
+    end: Ints
+    device: Ints
+    stream: Ints
+    work: npt.NDArray[np.uint8]
+    launch: Ints
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def of_device(self, device: int) -> DeviceWork:
+        """The part that ran on one device."""
+        return self.where(self.device == device)
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> DeviceWork:
+        """The part where `mask` is true."""
+        return DeviceWork(
+            self.row[mask], self.start[mask], self.end[mask], self.device[mask],
+            self.stream[mask], self.work[mask], self.launch[mask],
+        )  # fmt: skip
+
+
+def device_work(table: Table) -> DeviceWork:
+    """Pick the device events out and link each to its launch by correlation."""
+    events = table.events
+    rows = events.of_kind(*DEVICE_WORK)
+    communicates = matching(table, rows, _COMMUNICATION)
+    kind = events.kind[rows]
+    work = np.full(len(rows), Work.COMPUTE, np.uint8)
+    work[(kind == Kind.MEMCPY) | (kind == Kind.MEMSET)] = Work.COPY
+    if len(rows):
+        work[(kind == Kind.KERNEL) & communicates[events.name[rows]]] = Work.COMMUNICATION
+    start = events.start[rows]
+    return DeviceWork(
+        rows, start, start + events.duration[rows], events.device[rows].astype(np.int64),
+        events.stream[rows], work, _launches(table, rows),
+    )  # fmt: skip
+
+
+def _launches(table: Table, rows: Ints) -> Ints:
+    """For each device row the runtime call of the same correlation, -1 where there is none.
+
+    Of several calls with one correlation (a driver call inside a runtime call) the outermost
+    counts: it starts first.
+    """
+    events = table.events
+    calls = events.of_kind(Kind.RUNTIME)
+    calls = calls[events.correlation[calls] > 0]
+    found = np.full(len(rows), -1, np.int64)
+    if not len(calls) or not len(rows):
+        return found
+    keys = events.correlation[calls]
+    order = np.lexsort((events.start[calls], keys))
+    keys, calls = keys[order], calls[order]
+    wanted = events.correlation[rows]
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    good = (keys[place] == wanted) & (wanted > 0)
+    found[good] = calls[place[good]]
+    return found
+
+
+def matching(table: Table, rows: Ints, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
+    """For each string of the table, whether it names one of the rows and matches."""
+    found = np.zeros(max(1, len(table.strings)), np.bool_)
+    used = np.zeros(len(found), np.bool_)
+    used[table.events.name[rows]] = True
+    for number in np.flatnonzero(used).tolist():
+        found[number] = pattern.search(table.strings[number]) is not None
+    return found
+
+
+def synchronising(table: Table) -> npt.NDArray[np.bool_]:
+    """For each string of the table, whether it names a call that waits for the device."""
+    return matching(table, table.events.of_kind(Kind.RUNTIME), _SYNCHRONISING)
+
+
+def launching(table: Table) -> npt.NDArray[np.bool_]:
+    """For each string of the table, whether it names a call that submits device work."""
+    return matching(table, table.events.of_kind(Kind.RUNTIME), _LAUNCHING)
