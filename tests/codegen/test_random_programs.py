@@ -62,6 +62,7 @@ def test_machine_code_under_the_default_schedule(seed: int) -> None:
     except UsageError:
         return
     assert _check(case) is not None, "the default schedule is never refused"
+    assert _check(case, threads=3) is not None, "nor is the one for several threads"
 
 
 @settings(max_examples=12, deadline=None)

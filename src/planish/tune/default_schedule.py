@@ -83,12 +83,13 @@ def _threads(nest: Nest, program: Program, threads: int) -> tuple[Nest, list[Ste
             continue
         for axis in stage.axes:
             length = stage.extents[axis]
-            if length < threads:
+            # Whole blocks for each thread: packed operands lie in blocks of that size.
+            block = max((loop.step for loop in path if loop.axis == axis), default=1)
+            share = -(-length // (threads * block)) * block
+            if share >= length:
                 continue
-            wanted = [
-                step("split", stage.name, axis, -(-length // threads)),
-                step("parallel", stage.name, f"{axis}/{-(-length // threads)}"),
-            ]
+            whole = [] if share == block else [step("split", stage.name, axis, share)]
+            wanted = [*whole, step("parallel", stage.name, f"{axis}/{share}".removesuffix("/1"))]
             try:
                 nest, added = _apply(nest, wanted)
             except UsageError:
