@@ -29,6 +29,29 @@ class Spec:
     operands: tuple[str, ...]
     result: str
 
+    def expand(self, ranks: Sequence[int]) -> Spec:
+        """With letters in the place of every `...`, for operands of so many dimensions.
+
+        As NumPy has it, the axes of `...` are matched from the right. They are not broadcast.
+        """
+        if not any("..." in o for o in (*self.operands, self.result)):
+            return self
+        used = {c for o in self.operands for c in o if c != "."}
+        spare = [c for c in _LETTERS if c not in used]
+        counts = [
+            rank - len(o.replace("...", "")) if "..." in o else 0
+            for o, rank in zip(self.operands, ranks, strict=True)
+        ]
+        most = max(counts)
+        if min(counts) < 0 or most > len(spare):
+            raise UsageError(f"'{self}' does not fit operands of {list(ranks)} dimensions")
+        letters = "".join(spare[:most])
+        operands = tuple(
+            o.replace("...", letters[most - count :])
+            for o, count in zip(self.operands, counts, strict=True)
+        )
+        return Spec(operands, self.result.replace("...", letters))
+
     def __str__(self) -> str:
         return f"{','.join(self.operands)}->{self.result}"
 
@@ -36,7 +59,8 @@ class Spec:
 def parse_spec(text: str) -> Spec:
     """Read an einsum string; with no arrow, letters that occur once are kept, sorted."""
     words = text.replace(" ", "")
-    match = re.fullmatch(r"([A-Za-z]*(?:,[A-Za-z]*)*)(?:->([A-Za-z]*))?", words)
+    one = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
+    match = re.fullmatch(rf"({one}(?:,{one})*)(?:->({one}))?", words)
     if match is None:
         raise UsageError(
             f"cannot read the einsum '{text}'",
@@ -46,10 +70,14 @@ def parse_spec(text: str) -> Spec:
     joined = "".join(operands)
     result = match[2]
     if result is None:
-        result = "".join(c for c in sorted(set(joined)) if joined.count(c) == 1)
-    if len(set(result)) != len(result):
+        kept = "".join(c for c in sorted(set(joined) - {"."}) if joined.count(c) == 1)
+        result = ("..." if "..." in joined else "") + kept
+    named = result.replace("...", "")
+    if len(set(named)) != len(named):
         raise UsageError(f"the einsum '{text}' keeps an axis twice")
-    lost = [c for c in result if c not in joined]
+    lost = [c for c in named if c not in joined]
+    if "..." in result and "..." not in joined:
+        raise UsageError(f"the einsum '{text}' keeps '...', which no operand has")
     if lost:
         raise UsageError(f"the einsum '{text}' keeps the axis '{lost[0]}', which no operand has")
     return Spec(operands, result)
@@ -107,3 +135,4 @@ def extents_of(spec: Spec, given: Mapping[str, int]) -> list[list[int]]:
 
 
 _NAMES = "ABDEFGHIJ"
+_LETTERS = "ZYXWVUTSRQPONMLKJIHGFEDCBA"

@@ -25,6 +25,16 @@ def default_schedule(
     return assemble(program, rules, {}, threads)
 
 
+def smallest_schedule(
+    program: Program, target: Target, threads: int, strides: Mapping[str, tuple[int, ...]]
+) -> Schedule:
+    """The rules' schedule with one vector and one row at a time: it needs the fewest registers."""
+    rules = {s.name: StageRules(s, target, strides) for s in program.stages}
+    small = {"rows": 1, "vectors": 1, "unroll": 1}
+    choices = {name: {k: small[k] for k in r.choices() if k in small} for name, r in rules.items()}
+    return assemble(program, rules, choices, threads)
+
+
 def assemble(
     program: Program,
     rules: Mapping[str, StageRules],

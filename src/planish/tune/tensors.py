@@ -42,7 +42,7 @@ from planish.tensor.loops import Nest
 from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
 from planish.tensor.types import Type, type_of
-from planish.tune.default_schedule import default_schedule
+from planish.tune.default_schedule import default_schedule, smallest_schedule
 from planish.tune.stage_rules import Target
 
 if TYPE_CHECKING:
@@ -171,10 +171,25 @@ class Kernel:
             try:
                 return build_image(nest, self._vector, named)
             except DoesNotFit as error:
+                smaller = self._smaller(named)
+                if smaller is not None:
+                    self.ledger.fallbacks.append(f"a tile of one vector: {error}")
+                    return smaller
                 self.ledger.fallbacks.append(f"LLVM instead of x86: {error}")
         from planish.tune.tensor_llvm import llvm_image
 
         return llvm_image(nest, self._vector or 16, named)
+
+    def _smaller(self, named: Mapping[str, tuple[int, ...]]) -> Image | None:
+        """The rules' schedule with the smallest tiles, where that is enough for the x86 path."""
+        if self._given is not None:
+            return None
+        target = Target.of(processor(), self._vector)
+        schedule = smallest_schedule(self.program, target, self.threads, named)
+        try:
+            return build_image(schedule.apply(self.program), self._vector, named)
+        except DoesNotFit:
+            return None
 
     def _key(self, strides: Strides) -> str:
         return digest(
@@ -492,7 +507,7 @@ class Einsum:
         if found is None:
             types: list[Type] = self._types or [type_of(a.dtype) for a in made]
             tensor = einsum_program(
-                self.spec, [a.shape for a in made], types,
+                self.spec.expand([a.ndim for a in made]), [a.shape for a in made], types,
                 semiring=self._semiring, modulo=self._modulo,
             )  # fmt: skip
             found = compile_program(tensor, threads=self._threads)
