@@ -82,7 +82,9 @@ def _program(draw: random.Random) -> Program:
     if draw.random() < 0.3 and not body.type.is_float:
         stored = TYPES[draw.choice(("i8", "u8", "i16", "i32", "i64", "bool"))]
     elif draw.random() < 0.3 and body.type.is_float:
-        stored = TYPES[draw.choice(("f16", "bf16", "f32", "f64", "i32"))]
+        # An empty min is infinite, and what whole number that becomes is not said.
+        whole = [] if 0 in extents.values() else ["i32"]
+        stored = TYPES[draw.choice(["f16", "bf16", "f32", "f64", *whole])]
     out = f.define("S", [axes[n] for n in kept], cast(body, stored))
     outputs = [out]
     if draw.random() < 0.35 and kept:
