@@ -16,6 +16,7 @@ from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
 if TYPE_CHECKING:
     from planish.base.progress import Progress
     from planish.tune.result import Result
+    from planish.verify.verify import Report
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ __all__ = [
     "PlanishError",
     "Verdict",
     "optimize",
+    "verify",
 ]
 
 
@@ -81,3 +83,44 @@ def optimize(
         progress=progress,
     ) as session:
         return optimise(session, Path(source), request, options)
+
+
+def verify(
+    before: str | Path,
+    after: str | Path,
+    *,
+    functions: Sequence[str] = (),
+    bound: int = 4,
+    seconds: float = 10.0,
+    explain: bool = False,
+    run: bool = True,
+    flags: Sequence[str] = (),
+    jobs: int | None = None,
+    store: bool = True,
+) -> Report:
+    """Say for each function of `after` how far it is checked to do what `before` does.
+
+    before, after  .ll, .bc, C or C++ (compiled without optimisation)
+    functions      names of the functions; all that both have when empty
+    bound          rounds of each loop that are followed
+    seconds        wall time of the solvers for each function
+    explain        give the query back where a function is unknown
+    run            confirm refutations and test by running the code
+    flags          the compiler's flags
+
+    Returns a Report with `.functions` (each with `.verdict` and `.reason`), `.refuted`, `.verdict`.
+    Raises PlanishError (file missing, does not compile, no solver installed).
+    """
+    from planish.store.store import Store
+    from planish.verify.files import read_module
+    from planish.verify.verify import Limits, Verifier
+
+    limits = Limits(bound, seconds, explain, run)
+    modules = [read_module(Path(path), flags) for path in (before, after)]
+    held = Store.open_default() if store else None
+    try:
+        with Verifier(jobs=jobs or os.cpu_count() or 1, seconds=seconds, store=held) as verifier:
+            return verifier.verify(*modules, limits=limits, functions=functions)
+    finally:
+        if held is not None:
+            held.close()

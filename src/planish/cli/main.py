@@ -15,6 +15,7 @@ from planish.cli.report import report
 # Command to module and one line of help; imported when used, so that `--help` stays fast.
 _COMMANDS = {
     "opt": ("planish.cli.opt", "Make C, C++ or LLVM IR files smaller; replay how."),
+    "verify": ("planish.cli.verify", "Say how far a result has been checked."),
     "doctor": ("planish.cli.doctor", "Say which toolchain was found and what is missing."),
     "learn": ("planish.cli.learn", "Learn from a corpus of programs what helps others."),
     "corpus": ("planish.cli.corpus", "Build a corpus of real programs to learn from."),

@@ -52,6 +52,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "LLVMGetNextFunction": (P, [P]),
     "LLVMGetNamedFunction": (P, [P, c_char_p]),
     "LLVMIsDeclaration": (c_int, [P]),
+    "LLVMPrintValueToString": (P, [P]),
     "LLVMGetValueName2": (P, [P, _SIZE]),
     "LLVMGetFirstBasicBlock": (P, [P]),
     "LLVMGetNextBasicBlock": (P, [P]),

@@ -75,6 +75,11 @@ class Module:
     def triple(self) -> str:
         return str(self._c.LLVMGetTarget(self._module).decode())
 
+    @property
+    def handle(self) -> int:
+        """LLVM's own pointer to the module, for those who look into it."""
+        return self._module
+
     def functions(self) -> list[str]:
         """Names of the functions that have a body, in module order."""
         return [self.library.name(f) for f in self.library.functions(self._module)]
@@ -96,6 +101,13 @@ class Module:
     def text(self) -> str:
         """The module as textual IR."""
         return self.library.message(self._c.LLVMPrintModuleToString(self._module))
+
+    def function_texts(self) -> dict[str, str]:
+        """Textual IR of each function that has a body."""
+        return {
+            self.library.name(f): self.library.message(self._c.LLVMPrintValueToString(f))
+            for f in self.library.functions(self._module)
+        }
 
     def identity(self) -> str:
         """Hash of the module's contents; names of files and debug information do not enter."""
