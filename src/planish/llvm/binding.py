@@ -51,6 +51,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "LLVMGetFirstFunction": (P, [P]),
     "LLVMGetNextFunction": (P, [P]),
     "LLVMGetNamedFunction": (P, [P, c_char_p]),
+    "LLVMGetNamedGlobal": (P, [P, c_char_p]),
+    "LLVMSetLinkage": (None, [P, c_int]),
     "LLVMIsDeclaration": (c_int, [P]),
     "LLVMPrintValueToString": (P, [P]),
     "LLVMGetValueName2": (P, [P, _SIZE]),

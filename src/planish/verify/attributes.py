@@ -6,7 +6,8 @@ from planish.llvm.binding import Library
 
 RETURN = 0
 FUNCTION = 0xFFFFFFFF
-_VALUE = ("noundef", "nonnull", "byval", "inalloca", "preallocated", "swifterror", "range")
+_VALUE = ("noundef", "nonnull", "byval", "inalloca", "preallocated", "swifterror", "range",
+          "noalias", "signext", "zeroext")  # fmt: skip
 _CALL = (
     "willreturn",
     "nounwind",

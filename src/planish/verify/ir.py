@@ -106,6 +106,8 @@ class Instruction:
     name     predicate, intrinsic or callee
     numbers  indices, shuffle mask, bytes of an alloca, case values; see reader.py
     targets  numbers of blocks: successors, or a phi's incoming blocks
+    bounds   half-open ranges of !range metadata
+    text     an alloca's name, an access's type tag
     """
 
     op: str

@@ -219,10 +219,21 @@ def load(machine: Machine, instruction: Instruction) -> Meaning:
     """A load; its metadata can make the result poison or the behaviour undefined."""
     pointer, kind = machine.scalar(instruction.operands[0]), instruction.type
     reached = check(machine, pointer, kind.store, instruction.numbers[0], writes=False)
+    _note(machine, instruction, pointer, kind.store)
     result = read(machine, reached, pointer.bits, kind)
     if instruction.flags & {"!nonnull", "!range", "!noundef"}:
         result = _promised(machine, instruction, result)
     return result
+
+
+def _note(machine: Machine, instruction: Instruction, pointer: Scalar, size: int) -> None:
+    """Remember what the source's metadata says of aliasing, for judging counterexamples."""
+    if machine.side != "s":
+        return
+    if instruction.flags & {"!alias.scope", "!noalias"}:
+        machine.shared.restricts_aliasing = True
+    if "!tbaa" in instruction.flags and pointer.block is t.bv(OUTSIDE, PROVENANCE):
+        machine.shared.accesses.append((instruction.text, pointer.bits, size, machine.condition))
 
 
 def _promised(machine: Machine, instruction: Instruction, result: Meaning) -> Meaning:
@@ -288,6 +299,7 @@ def store(machine: Machine, instruction: Instruction) -> None:
     value, kind = machine.use(instruction.operands[0]), instruction.operands[0].type
     pointer = machine.scalar(instruction.operands[1])
     reached = check(machine, pointer, kind.store, instruction.numbers[0], writes=True)
+    _note(machine, instruction, pointer, kind.store)
     for place, cells in cells_of(machine, value, kind, 0):
         write(machine, reached, t.add(pointer.bits, t.bv(place, INDEX)), cells)
 

@@ -262,7 +262,8 @@ class Reader:
         if op in ("load", "store"):
             numbers = (c.LLVMGetAlignment(value),)
         flags = self._flags(value, op)
-        return Instruction(op, number, kind, operands, flags, name, numbers, (), bounds)
+        text = self._tag(value) if "!tbaa" in flags else ""
+        return Instruction(op, number, kind, operands, flags, name, numbers, (), bounds, text)
 
     def _flags(self, value: int, op: str) -> frozenset[str]:
         c, found = self._c, set()
@@ -301,6 +302,11 @@ class Reader:
         count = c.LLVMGetNumOperands(node)
         ends = [c.LLVMConstIntGetZExtValue(c.LLVMGetOperand(node, i)) for i in range(count)]
         return tuple(zip(ends[::2], ends[1::2], strict=True))
+
+    def _tag(self, value: int) -> str:
+        """What tells one type tag from another within this process."""
+        kind = self._c.LLVMGetMDKindIDInContext(self._module_context(value), b"tbaa", 4)
+        return str(self._c.LLVMGetMetadata(value, kind))
 
     def _module_context(self, value: int) -> int:
         return int(self._c.LLVMGetTypeContext(self._c.LLVMTypeOf(value)))

@@ -53,7 +53,10 @@ class Question:
 class Shared:
     """The common part of two encodings.
 
-    facts  what may be assumed of the inputs
+    facts     what may be assumed of the inputs
+    checks    addresses outside that are accessed
+    accesses  (type tag, address, bytes, condition) of the source's accesses outside with a tag
+    restricts_aliasing  the source promises by `noalias` which accesses do not overlap
     """
 
     parameters: tuple[Parameter, ...]
@@ -67,6 +70,8 @@ class Shared:
     tables: dict[str, int] = field(default_factory=dict)
     calls: list[tuple[Question, Answer]] = field(default_factory=list)
     checks: list[Term] = field(default_factory=list)
+    accesses: list[tuple[str, Term, int, Term]] = field(default_factory=list)
+    restricts_aliasing: bool = False
 
     def address(self, name: str) -> tuple[int, Term]:
         """Block and offset of a global."""
@@ -89,6 +94,7 @@ def share(source: Function, target: Function) -> tuple[Shared, dict[int, int], d
     if signature != [p.type for p in target.parameters] or source.result != target.result:
         raise Unsupported("the signature has changed")
     shared = Shared(source.parameters)
+    shared.restricts_aliasing = any("noalias" in p.flags for p in source.parameters)
     for parameter in source.parameters:
         shared.arguments.append(_argument(shared, parameter))
     for function in (source, target):

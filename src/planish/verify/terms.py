@@ -716,17 +716,18 @@ _BUILDERS: dict[str, Callable[..., Term]] = {
 }  # fmt: skip
 
 
-def variables(roots: Sequence[Term]) -> list[Term]:
-    """The free variables below the terms, in the order of their making."""
-    seen: set[int] = set()
-    found = []
+def below(roots: Sequence[Term]) -> list[Term]:
+    """All terms that these consist of, in the order of their making."""
+    seen: dict[int, Term] = {}
     stack = list(roots)
     while stack:
         term = stack.pop()
-        if term.number in seen:
-            continue
-        seen.add(term.number)
-        if term.op == "var":
-            found.append(term)
-        stack.extend(term.args)
-    return sorted(found, key=lambda term: term.number)
+        if term.number not in seen:
+            seen[term.number] = term
+            stack.extend(term.args)
+    return [seen[number] for number in sorted(seen)]
+
+
+def variables(roots: Sequence[Term]) -> list[Term]:
+    """The free variables below the terms, in the order of their making."""
+    return [term for term in below(roots) if term.op == "var"]
