@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from planish.verify import intrinsics, memory, values
 from planish.verify import terms as t
-from planish.verify.ir import Instruction, Type, Unsupported
+from planish.verify.ir import Function, Instruction, Type, Unsupported
 from planish.verify.memory import Block
 from planish.verify.shared import Answer, Question
 from planish.verify.terms import BOOL, FALSE, INDEX, MEMORY, TRUE, VALID, Term
@@ -33,6 +33,10 @@ def ask(machine: Machine, instruction: Instruction) -> Meaning | None:
         raise Unsupported(f"call of {instruction.name} (returns twice or convergent)")
     if any(flag.startswith(("byval", "inalloca", "preallocated")) for flag in flags):
         raise Unsupported("call with an argument passed in memory (byval)")
+    body = machine.inlined.get(instruction.name)
+    if body is not None and instruction.name not in machine.stack:
+        result = _execute(machine, instruction, body)
+        return _result(machine, instruction, result)
     question = _question(machine, instruction)
     answer, known = _answer(machine, instruction, question)
     if not known:
@@ -52,6 +56,17 @@ def ask(machine: Machine, instruction: Instruction) -> Meaning | None:
         if "nofree" not in flags:
             machine.state.valid = answer.valid
     return _result(machine, instruction, answer.result)
+
+
+def _execute(machine: Machine, instruction: Instruction, body: Function) -> Meaning | None:
+    kinds = [parameter.type for parameter in body.parameters]
+    if kinds != [operand.type for operand in instruction.operands]:
+        raise Unsupported(f"call of {body.name} with other types than it has")
+    given = [machine.value(operand) for operand in instruction.operands]
+    for at, (meaning, parameter) in enumerate(zip(given, body.parameters, strict=True)):
+        if f"noundef:{at}" in instruction.flags or "noundef" in parameter.flags:
+            machine.undefined(values.all_poison(meaning))
+    return machine.inline(body, given)
 
 
 def _question(machine: Machine, instruction: Instruction) -> Question:

@@ -6,12 +6,12 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from planish.verify import memory, values
+from planish.verify import memory, pointers, values
 from planish.verify import terms as t
 from planish.verify.cfg import Shape, shape_of
 from planish.verify.instructions import Machine, State
 from planish.verify.ir import Function, Instruction, Local, Operand, Unsupported
-from planish.verify.shared import Shared
+from planish.verify.shared import Shared, slots_of
 from planish.verify.terms import FALSE, TRUE, Term
 from planish.verify.values import Meaning
 
@@ -71,22 +71,59 @@ class _Walk:
     edges: dict[Node, list[_Edge]] = field(default_factory=dict)
     entered: dict[Node, Term] = field(default_factory=dict)
     returns: list[Exit] = field(default_factory=list)
-    incomplete: list[Term] = field(default_factory=list)
 
 
 def encode(
-    function: Function, shared: Shared, slots: Mapping[int, int], side: str, bound: int
+    function: Function,
+    shared: Shared,
+    side: str,
+    bound: int,
+    inlined: Mapping[str, Function] | None = None,
 ) -> Encoded:
-    """Raises Unsupported, naming what has no meaning here."""
-    machine = Machine(function, shared, slots, side)
+    """Raises Unsupported, naming what has no meaning here.
+
+    inlined  callees that are executed where they are called, by name
+    """
+    machine = Machine(function, shared, side, inlined or {})
+    machine.inline = lambda callee, given: _inline(machine, callee, given, bound)
     walk = _Walk(function, shape_of(function), bound, machine, _crossing(function))
-    start = machine.start()
+    machine.start()
+    return _finish(walk, _run(walk))
+
+
+def _run(walk: _Walk) -> Exit | None:
+    """Execute from the machine's state; all returns merged."""
+    machine = walk.machine
     node: Node = (0, (0,) * len(walk.shape.loops[0]))
-    _arrive(walk, node, _Edge(TRUE, start, (0,) * len(node[1])))
+    _arrive(walk, node, _Edge(machine.condition, machine.state, (0,) * len(node[1])))
     while walk.waiting:
         _, node = heapq.heappop(walk.waiting)
         _visit(walk, node)
-    return _finish(walk)
+    returned = None
+    for one in reversed(walk.returns):
+        returned = one if returned is None else _merge_exits(one, returned)
+    return returned
+
+
+def _inline(machine: Machine, callee: Function, given: list[Meaning], bound: int) -> Meaning | None:
+    """Execute a callee in the caller's memory; its result, None for void."""
+    outer, slots = machine.state.values, machine.slots
+    machine.slots = slots_of(machine.shared, callee, machine.side)
+    machine.captured |= pointers.captured(callee, machine.slots)
+    numbers = [parameter.number for parameter in callee.parameters]
+    values_given = dict(zip(numbers, given, strict=True))
+    machine.state = replace(machine.state, values=values_given)
+    machine.stack.append(callee.name)
+    returned = _run(_Walk(callee, shape_of(callee), bound, machine, _crossing(callee)))
+    machine.stack.pop()
+    machine.slots = slots
+    if returned is None:
+        machine.condition = FALSE
+        machine.state = replace(machine.state, values=outer)
+        return None
+    machine.condition = returned.condition
+    machine.state = replace(returned.state, values=outer)
+    return returned.result
 
 
 def _crossing(function: Function) -> frozenset[int]:
@@ -204,7 +241,7 @@ def _go(walk: _Walk, node: Node, target: int, condition: Term, certain: tuple[in
         new_rounds[-1] += 1
         new_certain[-1] += walk.entered[header] is not condition
         if new_certain[-1] > walk.bound or new_rounds[-1] > _MOST_ROUNDS:
-            walk.incomplete.append(condition)
+            walk.machine.incomplete.append(condition)
             return
     new_rounds += [0] * (len(inside) - shared)
     new_certain += [0] * (len(inside) - shared)
@@ -234,11 +271,8 @@ def _return(walk: _Walk, instruction: Instruction) -> None:
     walk.returns.append(Exit(machine.condition, result, state))
 
 
-def _finish(walk: _Walk) -> Encoded:
+def _finish(walk: _Walk, returned: Exit | None) -> Encoded:
     machine = walk.machine
-    returned = None
-    for one in reversed(walk.returns):
-        returned = one if returned is None else _merge_exits(one, returned)
     diverged = None
     for condition, world in reversed(machine.diverged):
         if diverged is None:
@@ -250,7 +284,7 @@ def _finish(walk: _Walk) -> Encoded:
             )
     return Encoded(
         t.or_(*machine.undefineds),
-        t.or_(*walk.incomplete),
+        t.or_(*machine.incomplete),
         returned,
         diverged,
         tuple(machine.fresh.choices),

@@ -21,7 +21,7 @@ from planish.verify.ir import (
     Unsupported,
 )
 from planish.verify.memory import Block
-from planish.verify.shared import Shared
+from planish.verify.shared import Shared, slots_of
 from planish.verify.terms import FALSE, INDEX, MEMORY, TRUE, Term
 from planish.verify.values import OUTSIDE, PROVENANCE, Fresh, Group, Meaning, Scalar
 
@@ -40,13 +40,20 @@ class Machine:
     """Executes instructions on terms, under the condition that they are reached.
 
     diverged  (condition, state of the world) of calls that do not return
+    inlined   callees that are executed rather than asked, by name
+    stack     functions that are being executed
     leaked    stack slots whose address has been stored or given away so far
     """
 
     def __init__(
-        self, function: Function, shared: Shared, slots: Mapping[int, int], side: str
+        self, function: Function, shared: Shared, side: str, inlined: Mapping[str, Function]
     ) -> None:
-        self.function, self.shared, self.slots, self.side = function, shared, slots, side
+        self.function, self.shared, self.side = function, shared, side
+        self.inlined = inlined
+        self.stack: list[str] = [function.name]
+        self.slots: Mapping[int, int] = slots_of(shared, function, side)
+        self.incomplete: list[Term] = []
+        self.inline: Callable[[Function, list[Meaning]], Meaning | None] = _no_inlining
         self.fresh = Fresh(side)
         self.condition = TRUE
         self.state = State({}, {}, shared.world, shared.valid)
@@ -55,7 +62,7 @@ class Machine:
         self.leaked: frozenset[int] = frozenset()
         self.assumptions: set[str] = set()
         self.steps = 0
-        self.captured = pointers.captured(function, slots)
+        self.captured = pointers.captured(function, self.slots)
 
     def start(self) -> State:
         """The state at the entry."""
@@ -175,6 +182,10 @@ class Machine:
         if handler is None:
             raise Unsupported(f"instruction {instruction.op}")
         return handler(self, instruction)
+
+
+def _no_inlining(callee: Function, given: list[Meaning]) -> Meaning | None:
+    raise Unsupported(f"call of {callee.name} where nothing is executed")
 
 
 def each(machine: Machine, instruction: Instruction, work: Callable[..., Scalar]) -> Meaning:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planish.base.records import Grade, Verdict
@@ -28,11 +28,13 @@ class Case:
     before: Module
     after: Module
     library: Library
+    find_source: Callable[[str], Function | None]
+    find_target: Callable[[str], Function | None]
 
 
 def validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVerdict:
     """The verdict; raises Unsupported, naming what has no meaning here."""
-    query = refine.ask(case.source, case.target, request.bound)
+    query = refine.ask(case.source, case.target, request.bound, case.find_source, case.find_target)
     answer = _decide(query, request, names)
     if answer.result == "unsat":
         return _proved(query, request, names, answer.solver)

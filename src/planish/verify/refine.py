@@ -6,15 +6,15 @@ way, and gives the source's value and memory unless those are poison (Alive2, PL
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from planish.verify import memory, values
+from planish.verify import inlining, memory, values
 from planish.verify import terms as t
 from planish.verify.encode import Encoded, encode
 from planish.verify.ir import Function
 from planish.verify.memory import Block
-from planish.verify.shared import Shared, share
+from planish.verify.shared import Shared, add_globals, share
 from planish.verify.terms import FALSE, INDEX, Term
 from planish.verify.values import OUTSIDE
 
@@ -56,11 +56,26 @@ class Query:
         return self.source.assumptions | self.target.assumptions
 
 
-def ask(source: Function, target: Function, bound: int) -> Query:
-    """Encode both; raises Unsupported, naming what has no meaning here."""
-    shared, source_slots, target_slots = share(source, target)
-    before = encode(source, shared, source_slots, "s", bound)
-    after = encode(target, shared, target_slots, "t", bound)
+Find = Callable[[str], Function | None]
+
+
+def ask(
+    source: Function,
+    target: Function,
+    bound: int,
+    find_source: Find = lambda _: None,
+    find_target: Find = lambda _: None,
+) -> Query:
+    """Encode both; raises Unsupported, naming what has no meaning here.
+
+    find_source, find_target  the bodies of callees, which are executed where the two versions do
+    not call them equally often: one of them has been inlined
+    """
+    shared = share(source, target)
+    ours, theirs = inlining.choose(source, target, find_source, find_target)
+    add_globals(shared, [*ours.values(), *theirs.values()])
+    before = encode(source, shared, "s", bound, ours)
+    after = encode(target, shared, "t", bound, theirs)
     return compare(shared, before, after)
 
 

@@ -7,6 +7,7 @@ refine the source's; the last state of the world tells whether both asked the sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -56,6 +57,7 @@ class Shared:
     facts     what may be assumed of the inputs
     checks    addresses outside that are accessed
     accesses  (type tag, address, bytes, condition) of the source's accesses outside with a tag
+    free      stack slots of the source that have no counterpart yet
     restricts_aliasing  the source promises by `noalias` which accesses do not overlap
     """
 
@@ -72,6 +74,8 @@ class Shared:
     checks: list[Term] = field(default_factory=list)
     accesses: list[tuple[str, Term, int, Term]] = field(default_factory=list)
     restricts_aliasing: bool = False
+    free: list[tuple[Instruction, int]] = field(default_factory=list)
+    next_slot: int = OUTSIDE + 1
 
     def address(self, name: str) -> tuple[int, Term]:
         """Block and offset of a global."""
@@ -85,8 +89,8 @@ class Shared:
         return t.concat(free, t.bv(0, zeros)) if zeros else free
 
 
-def share(source: Function, target: Function) -> tuple[Shared, dict[int, int], dict[int, int]]:
-    """The common part, and for each function its stack slots' instructions to block numbers.
+def share(source: Function, target: Function) -> Shared:
+    """The common part.
 
     Raises Unsupported where the signatures differ.
     """
@@ -97,11 +101,16 @@ def share(source: Function, target: Function) -> tuple[Shared, dict[int, int], d
     shared.restricts_aliasing = any("noalias" in p.flags for p in source.parameters)
     for parameter in source.parameters:
         shared.arguments.append(_argument(shared, parameter))
-    for function in (source, target):
+    add_globals(shared, [source, target])
+    return shared
+
+
+def add_globals(shared: Shared, functions: Sequence[Function]) -> None:
+    """Make the globals of all functions that will be encoded known."""
+    for function in functions:
         for name, known in function.globals.items():
             _add_global(shared, name, known)
     _separate_globals(shared)
-    return shared, *_match_slots(shared, source, target)
 
 
 def _argument(shared: Shared, parameter: Parameter) -> Meaning:
@@ -161,32 +170,27 @@ def _separate_globals(shared: Shared) -> None:
             shared.facts.append(t.or_(t.ule(end, other), t.ule(other_end, base)))
 
 
-def _match_slots(
-    shared: Shared, source: Function, target: Function
-) -> tuple[dict[int, int], dict[int, int]]:
-    """Number the stack slots; those of the same name and size are one block for both.
+def slots_of(shared: Shared, function: Function, side: str) -> dict[int, int]:
+    """Number the stack slots of one run of a function, by instruction.
 
-    A choice of the source's addresses, which are its own to choose: any choice is sound.
+    The target's that have a counterpart of the same size (and name, if there is one) in the
+    source are one block with it: a choice of the source's addresses, which it is free to make.
     """
-    numbers: tuple[dict[int, int], dict[int, int]] = ({}, {})
-    free: list[tuple[Instruction, int]] = []
-    following = OUTSIDE + 1
-    for at, function in enumerate((source, target)):
-        for instruction in _slots(function):
-            size, align = instruction.numbers
-            number = 0
-            if at:
-                number = _counterpart(instruction, free)
-            if not number:
-                number, following = following, following + 1
-                if number > _MOST_SLOTS:
-                    raise Unsupported("more than 500 stack slots")
-                shared.slots[number] = _slot(shared, number, size, align)
-            elif align > shared.slots[number].align:
-                shared.slots[number] = _slot(shared, number, size, align)
-            numbers[at][instruction.number] = number
-            if not at:
-                free.append((instruction, number))
+    numbers: dict[int, int] = {}
+    for instruction in _slots(function):
+        size, align = instruction.numbers
+        number = _counterpart(instruction, shared.free) if side == "t" else 0
+        if not number:
+            number = shared.next_slot
+            shared.next_slot += 1
+            if number > _MOST_SLOTS:
+                raise Unsupported("more than 500 stack slots")
+            shared.slots[number] = _slot(shared, number, size, align)
+        elif align > shared.slots[number].align:
+            shared.slots[number] = _slot(shared, number, size, align)
+        numbers[instruction.number] = number
+        if side == "s":
+            shared.free.append((instruction, number))
     return numbers
 
 
@@ -203,10 +207,15 @@ def _slots(function: Function) -> Sequence[Instruction]:
     return [i for block in function.blocks for i in block.instructions if i.op == "alloca"]
 
 
+def _plain(name: str) -> str:
+    """A slot's name without what the inliner appends."""
+    return re.sub(r"(\.i\d*)+$", "", name)
+
+
 def _counterpart(instruction: Instruction, free: list[tuple[Instruction, int]]) -> int:
     """The first free slot of the same size, of the same name if there is one; 0 for none."""
     same = [entry for entry in free if entry[0].numbers[0] == instruction.numbers[0]]
-    named = [entry for entry in same if entry[0].text == instruction.text]
+    named = [entry for entry in same if _plain(entry[0].text) == _plain(instruction.text)]
     for entry in named or same:
         free.remove(entry)
         return entry[1]

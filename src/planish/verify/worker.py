@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from planish.base.records import Grade, Verdict
 from planish.llvm.binding import Library
 from planish.llvm.module import Module
 from planish.verify import prove, solvers, terms
-from planish.verify.ir import Unsupported
+from planish.verify.ir import Function, Unsupported
 from planish.verify.reader import Reader
 from planish.verify.requests import FunctionVerdict, List, Validate
 
@@ -53,11 +53,11 @@ class Validator:
         terms.clear()
         with self._open(request.before) as before, self._open(request.after) as after:
             try:
-                source = Reader(self._library, before).function(request.function)
-                target = Reader(self._library, after).function(request.function)
-                found = prove.validate(
-                    prove.Case(source, target, before, after, self._library), request, _solvers
-                )
+                readers = Reader(self._library, before), Reader(self._library, after)
+                source, target = (reader.function(request.function) for reader in readers)
+                finders = (_finder(reader) for reader in readers)
+                case = prove.Case(source, target, before, after, self._library, *finders)
+                found = prove.validate(case, request, _solvers)
             except Unsupported as error:
                 verdict = Verdict(Grade.UNKNOWN)
                 found = FunctionVerdict(request.function, verdict, str(error), unsupported=True)
@@ -67,6 +67,21 @@ class Validator:
     def _open(self, blob: str) -> Iterator[Module]:
         with contextlib.closing(Module(self._library, self._blobs[blob], blob)) as module:
             yield module
+
+
+def _finder(reader: Reader) -> Callable[[str], Function | None]:
+    """Bodies of callees, as far as they can be read."""
+    known: dict[str, Function | None] = {}
+
+    def find(name: str) -> Function | None:
+        if name not in known:
+            try:
+                known[name] = reader.function(name)
+            except Unsupported:
+                known[name] = None
+        return known[name]
+
+    return find
 
 
 def _functions(module: Module) -> list[tuple[str, str]]:
