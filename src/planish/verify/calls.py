@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planish.verify import intrinsics, memory, values
+from planish.verify import intrinsics, memory, pointers, values
 from planish.verify import terms as t
 from planish.verify.ir import Function, Instruction, Type, Unsupported
 from planish.verify.memory import Block
@@ -79,7 +79,8 @@ def _question(machine: Machine, instruction: Instruction) -> Question:
                 machine.undefined(scalar.poison)
             poison = scalar.poison
             if f"nonnull:{at}" in instruction.flags:
-                poison = t.or_(poison, t.eq(scalar.bits, t.bv(0, scalar.bits.sort)))
+                null = t.eq(pointers.address(machine, scalar), t.bv(0, INDEX))
+                poison = t.or_(poison, null)
             block = scalar.block if scalar.block is not None else t.bv(OUTSIDE, PROVENANCE)
             if scalar.block is not None:
                 machine.leaked |= {
@@ -190,10 +191,15 @@ def _result(machine: Machine, instruction: Instruction, result: Meaning | None) 
     if result is None or not isinstance(result, Scalar):
         return result
     poison = result.poison
-    if "noundef:result" in instruction.flags:
+    promises = {f"{name}:result" for name in ("noundef", "nonnull", "range")} & instruction.flags
+    if machine.side == "t":
+        # Passes infer them from the callee's body, which has a verdict of its own.
+        if promises:
+            machine.assumptions.add("what is inferred of callees' results is believed")
+        return result
+    if "noundef:result" in promises:
         machine.undefined(poison)
-    if "nonnull:result" in instruction.flags:
-        poison = t.or_(poison, t.eq(result.bits, t.bv(0, result.bits.sort)))
-    if "range:result" in instruction.flags and machine.side == "t":
-        machine.assumptions.add("a range on a call's result is not looked at")
+    if "nonnull:result" in promises and result.block is not None:
+        null = t.eq(pointers.address(machine, result), t.bv(0, INDEX))
+        poison = t.or_(poison, null)
     return replace(result, poison=poison)

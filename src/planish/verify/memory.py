@@ -9,14 +9,15 @@ front end, which keeps every variable in a slot, becomes terms without arrays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planish.verify import terms as t
 from planish.verify.ir import Type, Unsupported
-from planish.verify.terms import BYTE, FALSE, INDEX, Term
+from planish.verify.terms import BYTE, FALSE, INDEX, MEMORY, Term
 from planish.verify.values import OUTSIDE, PROVENANCE, Fresh, Scalar
 
+INITIAL = "memory"  # the variable of what was outside at the entry
 _UNKNOWN_ORIGIN = "pointer of unknown origin"
 
 
@@ -120,9 +121,25 @@ def read(block: Block, offset: Term) -> Cell:
 
 def _initial(cell: Term) -> Term:
     """A byte of the memory that was there before: it points to no block of this function."""
-    if cell.op == "select" and cell.args[0].op == "var":
+    if cell.op == "ite":
+        c, a, b = cell.args
+        return t.ite(c, _initial(a), _initial(b))
+    if cell.op == "select" and cell.args[0] is t.var(INITIAL, MEMORY):
         return byte(data_of(cell), t.bv(OUTSIDE, PROVENANCE), poison_of(cell))
     return cell
+
+
+def initial_facts(roots: Sequence[Term]) -> list[Term]:
+    """What `_initial` says, for the places that the terms look at."""
+    initial = t.var(INITIAL, MEMORY)
+    found = []
+    for term in t.below(roots):
+        if term.op != "select" or term.sort != BYTE or term.args[0] is initial:
+            continue
+        if initial in t.variables([term.args[0]]):
+            block = block_of(t.select(initial, term.args[1]))
+            found.append(t.eq(block, t.bv(OUTSIDE, PROVENANCE)))
+    return found
 
 
 def write(block: Block, offset: Term, cells: list[Cell]) -> Block:

@@ -103,6 +103,8 @@ def compare(shared: Shared, before: Encoded, after: Encoded) -> Query:
             wrong_value = t.and_(both, t.not_(values.refines(x.result, y.result)))
         wrong_memory = t.and_(both, _memory_differs(x.state.blocks, y.state.blocks))
     bad = t.or_(after.undefined, wrong_end, wrong_value, wrong_memory)
+    facts = t.and_(facts, *memory.initial_facts([fine, bad]))
+    fine = t.and_(facts, fine)
     return Query(
         shared,
         before,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from planish.verify import terms as t
 from planish.verify.ir import Function, Global, Instruction, Parameter, Unsupported
-from planish.verify.memory import Slot
+from planish.verify.memory import INITIAL, Slot
 from planish.verify.terms import BOOL, INDEX, MEMORY, VALID, Term
 from planish.verify.values import OUTSIDE, PROVENANCE, Meaning, Scalar, build
 
@@ -64,7 +64,7 @@ class Shared:
     parameters: tuple[Parameter, ...]
     arguments: list[Meaning] = field(default_factory=list)
     facts: list[Term] = field(default_factory=list)
-    memory: Term = field(default_factory=lambda: t.var("memory", MEMORY))
+    memory: Term = field(default_factory=lambda: t.var(INITIAL, MEMORY))
     valid: Term = field(default_factory=lambda: t.var("valid", VALID))
     world: Term = field(default_factory=lambda: t.var("world", INDEX))
     slots: dict[int, Slot] = field(default_factory=dict)
