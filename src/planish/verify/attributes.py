@@ -60,6 +60,9 @@ def of_call(library: Library, call: int, callee: int, arguments: int) -> frozens
     for index in range(arguments + 1):
         where = str(index - 1) if index else "result"
         found |= {f"{name}:{where}" for name in _VALUE if either(index, name)}
+        align = either(index, "align")
+        if align:
+            found.add(f"align={c.LLVMGetEnumAttributeValue(align)}:{where}")
     return frozenset(found)
 
 

@@ -72,7 +72,7 @@ class Machine:
                 self.function.parameters, self.shared.arguments, strict=True
             )
         }
-        blocks = {OUTSIDE: Block(self.shared.memory)}
+        blocks = {OUTSIDE: Block(self.shared.memory, known=self.shared.known)}
         for name, number in self.shared.tables.items():
             contents = self.shared.globals[name].contents
             assert contents is not None

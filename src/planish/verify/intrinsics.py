@@ -166,16 +166,25 @@ def _constant_size(instruction: Instruction) -> int:
     return held.value
 
 
+def _align(instruction: Instruction, at: int) -> int:
+    """What an argument's `align` says; 1 for nothing."""
+    for flag in instruction.flags:
+        if flag.startswith("align=") and flag.endswith(f":{at}"):
+            return int(flag.removeprefix("align=").partition(":")[0])
+    return 1
+
+
 def _copy(machine: Machine, instruction: Instruction) -> None:
     size = _constant_size(instruction)
     target, source = (machine.scalar(operand) for operand in instruction.operands[:2])
-    pointers.copy(machine, target, source, size)
+    aligns = _align(instruction, 0), _align(instruction, 1)
+    pointers.copy(machine, target, source, size, aligns)
 
 
 def _fill(machine: Machine, instruction: Instruction) -> None:
     size = _constant_size(instruction)
     target, value = (machine.scalar(operand) for operand in instruction.operands[:2])
-    pointers.fill(machine, target, value, size)
+    pointers.fill(machine, target, value, size, _align(instruction, 0))
 
 
 def _float_function(machine: Machine, instruction: Instruction, name: str) -> Meaning:

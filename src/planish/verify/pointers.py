@@ -332,13 +332,15 @@ def write(machine: Machine, reached: list[tuple[Term, int]], at: Term, cells: li
         machine.state.blocks[number] = memory.merge(condition, new, block)
 
 
-def copy(machine: Machine, target: Scalar, source: Scalar, size: int) -> None:
+def copy(
+    machine: Machine, target: Scalar, source: Scalar, size: int, aligns: tuple[int, int]
+) -> None:
     """memcpy and memmove of a constant size."""
     if size > _MOST_BYTES:
         raise Unsupported(f"memory copy of more than {_MOST_BYTES} bytes")
     if not size:
         return
-    reached = check(machine, source, size, 1, writes=False)
+    reached = check(machine, source, size, aligns[1], writes=False)
     cells = []
     for step in range(size):
         at = t.add(source.bits, t.bv(step, INDEX))
@@ -353,16 +355,16 @@ def copy(machine: Machine, target: Scalar, source: Scalar, size: int) -> None:
                 )
             )
         cells.append(cell or Cell(memory.byte(t.bv(0, 8), t.bv(OUTSIDE, PROVENANCE), TRUE)))
-    reached = check(machine, target, size, 1, writes=True)
+    reached = check(machine, target, size, aligns[0], writes=True)
     write(machine, reached, target.bits, cells)
 
 
-def fill(machine: Machine, target: Scalar, value: Scalar, size: int) -> None:
+def fill(machine: Machine, target: Scalar, value: Scalar, size: int, align: int) -> None:
     """memset of a constant size."""
     if size > _MOST_BYTES:
         raise Unsupported(f"memory set of more than {_MOST_BYTES} bytes")
     if not size:
         return
-    reached = check(machine, target, size, 1, writes=True)
+    reached = check(machine, target, size, align, writes=True)
     cell = Cell(memory.byte(value.bits, t.bv(OUTSIDE, PROVENANCE), value.poison))
     write(machine, reached, target.bits, [cell] * size)

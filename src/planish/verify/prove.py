@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from planish.base.records import Grade, Verdict
 from planish.llvm.binding import Library
 from planish.llvm.module import Module
-from planish.verify import refine, smtlib, solvers
+from planish.verify import differential, refine, smtlib, solvers
 from planish.verify import terms as t
+from planish.verify.confirm import confirm
 from planish.verify.ir import Function
 from planish.verify.refine import Query
 from planish.verify.requests import FunctionVerdict, Validate
@@ -37,7 +38,10 @@ def validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVer
     query = refine.ask(case.source, case.target, request.bound, case.find_source, case.find_target)
     answer = _decide(query, request, names)
     if answer.result == "unsat":
-        return _proved(query, request, names, answer.solver)
+        found = _proved(query, request, names, answer.solver)
+        if found.grade is Grade.UNKNOWN and request.run:
+            return differential.test(case, found)
+        return found
     found = FunctionVerdict(
         request.function,
         Verdict(Grade.UNKNOWN),
@@ -47,9 +51,9 @@ def validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVer
         query=smtlib.script([query.violation]) if request.explain else "",
     )
     if answer.result == "sat":
-        from planish.verify.confirm import confirm
-
-        return confirm(case, query, request, names, found)
+        found = confirm(case, query, request, names, found)
+    if found.grade is Grade.UNKNOWN and request.run:
+        return differential.test(case, found)
     return found
 
 

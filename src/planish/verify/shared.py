@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from planish.verify import terms as t
 from planish.verify.ir import Function, Global, Instruction, Parameter, Unsupported
-from planish.verify.memory import INITIAL, Slot
+from planish.verify.memory import INITIAL, Cell, Slot
 from planish.verify.terms import BOOL, INDEX, MEMORY, VALID, Term
 from planish.verify.values import OUTSIDE, PROVENANCE, Meaning, Scalar, build
 
@@ -57,6 +57,7 @@ class Shared:
     facts     what may be assumed of the inputs
     checks    addresses outside that are accessed
     accesses  (type tag, address, bytes, condition) of the source's accesses outside with a tag
+    known     bytes outside that are known, by address
     free      stack slots of the source that have no counterpart yet
     restricts_aliasing  the source promises by `noalias` which accesses do not overlap
     """
@@ -74,6 +75,7 @@ class Shared:
     checks: list[Term] = field(default_factory=list)
     accesses: list[tuple[str, Term, int, Term]] = field(default_factory=list)
     restricts_aliasing: bool = False
+    known: dict[int, Cell] = field(default_factory=dict)
     free: list[tuple[Instruction, int]] = field(default_factory=list)
     next_slot: int = OUTSIDE + 1
 

@@ -14,7 +14,7 @@ from planish.base.hashing import digest
 from planish.base.records import Grade, Verdict
 from planish.llvm.binding import Library
 from planish.llvm.module import Module
-from planish.verify import prove, solvers, terms
+from planish.verify import differential, prove, solvers, terms
 from planish.verify.ir import Function, Unsupported
 from planish.verify.reader import Reader
 from planish.verify.requests import FunctionVerdict, List, Validate
@@ -52,6 +52,8 @@ class Validator:
         started = time.monotonic()
         terms.clear()
         with self._open(request.before) as before, self._open(request.after) as after:
+            found = FunctionVerdict(request.function, Verdict(Grade.UNKNOWN))
+            case = None
             try:
                 readers = Reader(self._library, before), Reader(self._library, after)
                 source, target = (reader.function(request.function) for reader in readers)
@@ -59,8 +61,9 @@ class Validator:
                 case = prove.Case(source, target, before, after, self._library, *finders)
                 found = prove.validate(case, request, _solvers)
             except Unsupported as error:
-                verdict = Verdict(Grade.UNKNOWN)
-                found = FunctionVerdict(request.function, verdict, str(error), unsupported=True)
+                found = replace(found, reason=str(error), unsupported=True)
+                if case is not None and request.run:
+                    found = differential.test(case, found)
         return replace(found, seconds=time.monotonic() - started)
 
     @contextlib.contextmanager
