@@ -48,6 +48,7 @@ def optimize(
     functions: bool = True,
     explain: bool = False,
     check: Callable[[bytes], bool] | None = None,
+    verify: bool = False,
     store: bool = True,
     progress: Progress | None = None,
 ) -> Result:
@@ -60,6 +61,7 @@ def optimize(
     emit      what the result's artefact is: obj, bc, ll or asm
     explain   minimise the recipe and say what each element earns (costs further builds)
     check     called with an object's bytes; False refuses it, and the culprit is looked for
+    verify    keep only what is proved or tested, function by function
     store     keep outcomes on disk, so that a repeated or killed search goes on where it was
 
     Returns a Result with `.baseline`, `.best`, `.recipe`, `.ledger` and `.save(path)`.
@@ -69,12 +71,13 @@ def optimize(
     from planish.tune.passes import optimise
     from planish.tune.session import Options, Session
     from planish.tune.source import Request
+    from planish.verify.verify import Limits
 
     if isinstance(budget, int | str):
         budget = Budget.parse(str(budget))
     options = Options(
         goal=goal, budget=budget, policy=policy, seed=seed, functions=functions,
-        emit=emit, explain=explain, check=check,
+        emit=emit, explain=explain, check=check, verify=Limits(seconds=3) if verify else None,
     )  # fmt: skip
     request = Request(tuple(flags), baseline, target, cpu)
     with Session(

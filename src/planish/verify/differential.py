@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 INPUTS = 256
 _FEWEST = 8  # inputs on which the source returns; with fewer nothing was tested
-_SECONDS = 1.0
+_SECONDS = 0.25
 _ROUNDS = 256
 _SEED = 20_211
 
@@ -61,7 +61,7 @@ def _judge(
 ) -> FunctionVerdict:
     useful = 0
     for given, was, now in zip(inputs, before, after, strict=True):
-        if was.ended != "returned":
+        if was.ended != "returned" or now.ended == "not run":
             continue
         if (now.ended, now.value, now.zone) == (was.ended, was.value, was.zone):
             useful += 1

@@ -7,9 +7,11 @@ versions, so that what lies beyond a buffer's end is a fault and not a neighbour
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import platform
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -26,6 +28,7 @@ ZONE = 0x2000_0000
 ZONE_SIZE = 0x2000
 _PAGE_FLAGS = 0x100022  # MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE
 _MOST_ARGUMENTS = 6
+_ALL_SECONDS = 4.0  # for all calls of one batch
 # C functions that neither print nor keep state: with these a call is no side effect.
 PURE_C = frozenset({
     "memcpy", "memmove", "memset", "memcmp", "memchr", "strlen", "strcmp", "strncmp", "strchr",
@@ -104,23 +107,14 @@ def run(
     """Call the function on each input; after a fault or a hang it goes on with the next.
 
     globals_  sizes of the globals whose contents are set and read
+    seconds   for one call; all together get a few seconds, what is left is `not run`
     Raises RecipeError where the code cannot be loaded.
     """
-    results: list[Result] = []
-    while len(results) < len(inputs):
-        left = inputs[len(results) :]
-
-        def batch(left: Sequence[Input] = left) -> list[Result]:
-            return _batch(library, data, function, left, globals_, seconds)
-
-        done = race({"run": batch}, lambda _: True, seconds=seconds * 4 + 5)
-        if not done.winner:
-            reason = done.ends.get("run", "")
-            if "RecipeError" in reason or not reason.startswith(("SIG", "no answer")):
-                raise RecipeError(reason.removeprefix("RecipeError: "))
-            results.append(Result(reason))
-            continue
-        results += done.value
+    runner = functools.partial(_batch, library, data, function, inputs, globals_, seconds)
+    done = race({"run": runner}, lambda _: True, seconds=_ALL_SECONDS + 5)
+    if not done.winner:
+        raise RecipeError(done.ends.get("run", "").removeprefix("RecipeError: "))
+    results: list[Result] = done.value
     return results
 
 
@@ -132,7 +126,8 @@ def _batch(
     globals_: Mapping[str, int],
     seconds: float,
 ) -> list[Result]:
-    """Until the first that does not return: the fault ends an inner process."""
+    """Each call in a process of its own, which a fault ends."""
+    started = time.monotonic()
     loaded = Loaded(library, data)
     entry = loaded.address(function.name)
     places = {name: loaded.address(name) for name in globals_}
@@ -140,6 +135,9 @@ def _batch(
     call = _caller(function, entry)
     found: list[Result] = []
     for given in inputs:
+        if time.monotonic() - started > _ALL_SECONDS:
+            found.append(Result("not run"))
+            continue
         reader, writer = os.pipe()
         pid = os.fork()
         if not pid:

@@ -22,7 +22,7 @@ from planish.verify.requests import (
     Validate,
 )
 
-_SLACK = 4.0  # a worker's wall time is so many times the solvers', for encoding and tests
+_SLACK = 3.0  # a worker's wall time is so many times the solvers', for encoding and tests
 _MEMORY = 12 << 30
 
 
@@ -85,7 +85,7 @@ class Verifier(Closing):
     ) -> None:
         library, _, _ = find_library()
         self._pool = Pool(
-            HANDLER, str(library), jobs=jobs, seconds=seconds * _SLACK + 20, memory=_MEMORY
+            HANDLER, str(library), jobs=jobs, seconds=seconds * _SLACK + 10, memory=_MEMORY
         )
         self._cache = Cache(store)
 
@@ -137,6 +137,15 @@ class Verifier(Closing):
             if step is not None:
                 step(found[name])
         return Report(tuple(found[name] for name in names), missing, cached)
+
+    def common(self, before: bytes, after: bytes) -> list[str]:
+        """Functions with a body in both modules."""
+        found = []
+        for data in (before, after):
+            key = digest(data)
+            self._pool.keep(key, data)
+            found.append(self._functions(key))
+        return [name for name in found[0] if name in found[1]]
 
     def _functions(self, key: str) -> dict[str, str]:
         [reply] = self._pool.run([Call((), List(key), (key,))])
