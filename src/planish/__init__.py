@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+# Loaded first, so that its name then stands for the function below and not for the folder.
+import planish.verify  # noqa: F401
 from planish.base.errors import PlanishError
 from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
 

@@ -25,6 +25,8 @@ class _Limits(Protocol):
     def explain(self) -> bool: ...
     @property
     def run(self) -> bool: ...
+    @property
+    def proofs(self) -> bool: ...
 
 
 class Cache:
@@ -59,7 +61,7 @@ class Cache:
 def _key(before: str, after: str, modules: Sequence[str], limits: _Limits) -> Key:
     # The modules count, too: callees that are inlined and contents of constants enter the verdict.
     task = digest(before, after, *modules)
-    goal = f"{limits.bound} {limits.seconds:g} {limits.run}"
+    goal = f"{limits.bound} {limits.seconds:g} {limits.run} {limits.proofs}"
     return Key(task, "", f"verify {goal}", SEMANTICS)
 
 

@@ -51,6 +51,8 @@ def confirm(
     if evaluated["source is undefined"] is TRUE:
         return replace(found, reason=_NOT + "the source is undefined there")
     why = "running is switched off" if not request.run else _why_not(case, query)
+    if not why and evaluated["source is undefined"] is not FALSE:
+        why = "whether the source is defined there cannot be evaluated"
     if not why and _source_chooses(query):
         why = "the source itself may give several results"
     if not why and given is not None and not _poison_given(query, claim):
@@ -243,6 +245,8 @@ def _semantic(query: Query, evaluated: dict[str, Term], *, ran: bool) -> str:
     """
     if query.shared.calls or _source_chooses(query):
         return ""
+    if any(known.local and not known.constant for known in query.shared.globals.values()):
+        return ""  # passes know what they hold; the claim may be of something they never hold
     if evaluated["source is undefined"] is not FALSE:
         return ""
     if evaluated["target is undefined"] is TRUE:
@@ -291,6 +295,7 @@ def run_globals(case: Case, query: Query) -> dict[str, Global]:
         for name, known in query.shared.globals.items()
         if known.defined
         and not known.constant
+        and not known.local
         and known.size <= 4096
         and name in case.source.globals
         and name in case.target.globals

@@ -144,6 +144,7 @@ class Global:
     """A global variable.
 
     contents  the initial value where it is known and constant
+    local     no other module sees it, so that passes may change what it holds or drop it
     """
 
     name: str
@@ -152,6 +153,7 @@ class Global:
     constant: bool
     contents: Operand | None = None
     defined: bool = True
+    local: bool = False
 
 
 @dataclass(frozen=True)

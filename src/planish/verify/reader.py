@@ -40,6 +40,7 @@ from planish.verify.opcodes import (
 )
 
 _MOST_ELEMENTS = 4096  # of a constant table; a longer one is read as unknown
+_LOCAL = (8, 9)  # LLVMLinkage: internal, private
 _FAST = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn")
 _GEP_FLAGS = ((1, "inbounds"), (2, "nusw"), (4, "nuw"))
 
@@ -211,7 +212,8 @@ class Reader:
         constant = bool(c.LLVMIsGlobalConstant(value))
         defined = not c.LLVMIsDeclaration(value)
         align = c.LLVMGetAlignment(value) or 1
-        self._globals[name] = Global(name, kind.size, align, constant, None, defined)
+        local = c.LLVMGetLinkage(value) in _LOCAL
+        self._globals[name] = Global(name, kind.size, align, constant, None, defined, local)
         if constant and defined and kind.size <= _MOST_ELEMENTS and _known(c, value):
             contents = self._operand(c.LLVMGetInitializer(value))
             self._globals[name] = replace(self._globals[name], contents=contents)

@@ -26,6 +26,7 @@ class Validate:
     seconds  wall time for the solvers
     explain  give the query back where it is not decided
     run      confirm by running and test by running; without it, only proofs count
+    proofs   try to prove; without it, only runs count
     """
 
     before: str
@@ -35,6 +36,7 @@ class Validate:
     seconds: float = DEFAULT_SECONDS
     explain: bool = False
     run: bool = True
+    proofs: bool = True
 
 
 @dataclass(frozen=True)

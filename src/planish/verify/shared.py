@@ -144,7 +144,9 @@ def _add_global(shared: Shared, name: str, known: Global) -> None:
     old = shared.globals.get(name)
     if old is not None and (old.size, old.constant) != (known.size, known.constant):
         # Passes mark globals as constant; then the weaker word counts.
-        known = Global(name, max(old.size, known.size), min(old.align, known.align), False)
+        known = Global(
+            name, max(old.size, known.size), min(old.align, known.align), False, local=True
+        )
         shared.tables.pop(name, None)
     elif old is not None and old.align != known.align:
         known = old if old.align < known.align else known

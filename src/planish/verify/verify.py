@@ -32,12 +32,14 @@ class Limits:
 
     bound    rounds of each loop
     seconds  for the solvers, for each function
+    explain, run, proofs  as in `requests.Validate`
     """
 
     bound: int = DEFAULT_BOUND
     seconds: float = DEFAULT_SECONDS
     explain: bool = False
     run: bool = True
+    proofs: bool = True
 
     def __post_init__(self) -> None:
         if self.bound < 1:
@@ -157,7 +159,14 @@ class Verifier(Closing):
 
 def _call(name: str, keys: Sequence[str], limits: Limits) -> Call:
     request = Validate(
-        keys[0], keys[1], name, limits.bound, limits.seconds, limits.explain, limits.run
+        keys[0],
+        keys[1],
+        name,
+        limits.bound,
+        limits.seconds,
+        limits.explain,
+        limits.run,
+        limits.proofs,
     )
     return Call((), request, (keys[0], keys[1]))
 

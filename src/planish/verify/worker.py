@@ -59,7 +59,10 @@ class Validator:
                 source, target = (reader.function(request.function) for reader in readers)
                 finders = (_finder(reader) for reader in readers)
                 case = prove.Case(source, target, before, after, self._library, *finders)
-                found = prove.validate(case, request, _solvers)
+                if request.proofs:
+                    found = prove.validate(case, request, _solvers)
+                else:
+                    found = differential.test(case, found)
             except Unsupported as error:
                 found = replace(found, reason=str(error), unsupported=True)
                 if case is not None and request.run:
