@@ -54,6 +54,10 @@ def main() -> None:
         Verifier(seconds=given.seconds) as verifier,
     ):
         for path in files:
+            if time.monotonic() - started > given.budget:
+                break
+            if sum(counts.values()) >= given.mutants:
+                break
             for name, base, mutant, kind in _mutants(path, pool, rng):
                 if sum(counts.values()) >= given.mutants:
                     break

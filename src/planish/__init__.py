@@ -102,6 +102,7 @@ def verify(
     flags: Sequence[str] = (),
     jobs: int | None = None,
     store: bool = True,
+    save: str | Path | None = None,
 ) -> Report:
     """Say for each function of `after` how far it is checked to do what `before` does.
 
@@ -112,20 +113,25 @@ def verify(
     explain        give the query back where a function is unknown
     run            confirm refutations and test by running the code
     flags          the compiler's flags
+    save           folder for the modules of what is refuted, with a script that replays it
 
     Returns a Report with `.functions` (each with `.verdict` and `.reason`), `.refuted`, `.verdict`.
     Raises PlanishError (file missing, does not compile, no solver installed).
     """
     from planish.store.store import Store
+    from planish.verify import reproducer
     from planish.verify.files import read_module
     from planish.verify.verify import Limits, Verifier
 
     limits = Limits(bound, seconds, explain, run)
-    modules = [read_module(Path(path), flags) for path in (before, after)]
+    first, second = (read_module(Path(path), flags) for path in (before, after))
     held = Store.open_default() if store else None
     try:
         with Verifier(jobs=jobs or os.cpu_count() or 1, seconds=seconds, store=held) as verifier:
-            return verifier.verify(*modules, limits=limits, functions=functions)
+            report = verifier.verify(first, second, limits=limits, functions=functions)
     finally:
         if held is not None:
             held.close()
+    if save is not None and report.refuted:
+        reproducer.save(Path(save), first, second, report.refuted[0])
+    return report

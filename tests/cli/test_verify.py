@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,15 @@ def test_refuted_is_1_and_shows_the_input(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "confirmed by running both" in done.stdout
     assert "1 proved" in done.stdout and "1 refuted" in done.stdout
+
+
+def test_a_saved_refutation_replays(tmp_path: Path) -> None:
+    _run(*_files(tmp_path, WRONG), "--no-store", "--save", str(tmp_path / "case"))
+    script = (tmp_path / "case" / "replay.sh").read_text()
+    assert "confirmed by running both" in script
+    words = shlex.split(script.splitlines()[-1].partition("&& planish verify ")[2])
+    again = _run(*(str(tmp_path / "case" / w) if w.endswith(".ll") else w for w in words))
+    assert again.returncode == 1, again.stderr
 
 
 def test_bad_input_is_one_line_and_2(tmp_path: Path) -> None:

@@ -31,6 +31,12 @@ import click
 @click.option("--no-run", is_flag=True, help="Never run the code: proofs only, no refutations.")
 @click.option("--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Functions at once.")
 @click.option("--no-store", is_flag=True, help="Do not use the store of earlier verdicts.")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Folder for both modules and a script that replays the first refutation.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 @click.pass_obj
 def command(flags: Sequence[str] | None, /, before: Path, after: Path, **given: Any) -> None:
@@ -50,6 +56,7 @@ def command(flags: Sequence[str] | None, /, before: Path, after: Path, **given: 
         before, after, functions=given["functions"], bound=given["bound"],
         seconds=given["seconds"], explain=given["explain"], run=not given["no_run"],
         flags=flags or (), jobs=given["jobs"] or os.cpu_count() or 1, store=not given["no_store"],
+        save=given["save"],
     )  # fmt: skip
     if given["as_json"]:
         show_json(report)
