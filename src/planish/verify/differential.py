@@ -28,7 +28,7 @@ from planish.verify.values import OUTSIDE, PROVENANCE, Scalar
 if TYPE_CHECKING:
     from planish.verify.prove import Case
 
-INPUTS = 256
+INPUTS = 96
 _FEWEST = 8  # inputs on which the source returns; with fewer nothing was tested
 _SECONDS = 0.25
 _ROUNDS = 256

@@ -92,6 +92,9 @@ def compile_function(
     with closing(Module(library, module.bitcode())) as copy:
         copy.expose((function, *globals_))
         copy.select(Target())
+        # What the function does not need must not have to be found by the linker.
+        kept = ";".join(f"preserve-gv={name}" for name in (function, *globals_))
+        copy.run(f"internalize<{kept}>,globaldce")
         return copy.emit()
 
 
