@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from planish.tune.result import Result
     from planish.tune.tensors import compile_program as compile
     from planish.tune.tensors import einsum
+    from planish.verify.verify import Report
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ __all__ = [
     "optimize",
     "read_trace",
     "tune_kernel",
+    "verify",
 ]
 
 # The tensor language: found here, imported (with NumPy) when first used.
@@ -85,6 +87,7 @@ def optimize(
     functions: bool = True,
     explain: bool = False,
     check: Callable[[bytes], bool] | None = None,
+    verify: bool = False,
     store: bool = True,
     progress: Progress | None = None,
 ) -> Result:
@@ -97,6 +100,7 @@ def optimize(
     emit      what the result's artefact is: obj, bc, ll or asm
     explain   minimise the recipe and say what each element earns (costs further builds)
     check     called with an object's bytes; False refuses it, and the culprit is looked for
+    verify    keep only what is proved or tested, function by function
     store     keep outcomes on disk, so that a repeated or killed search goes on where it was
 
     Returns a Result with `.baseline`, `.best`, `.recipe`, `.ledger` and `.save(path)`.
@@ -106,12 +110,13 @@ def optimize(
     from planish.tune.passes import optimise
     from planish.tune.session import Options, Session
     from planish.tune.source import Request
+    from planish.verify.verify import Limits
 
     if isinstance(budget, int | str):
         budget = Budget.parse(str(budget))
     options = Options(
         goal=goal, budget=budget, policy=policy, seed=seed, functions=functions,
-        emit=emit, explain=explain, check=check,
+        emit=emit, explain=explain, check=check, verify=Limits(seconds=3) if verify else None,
     )  # fmt: skip
     request = Request(tuple(flags), baseline, target, cpu)
     with Session(
@@ -134,3 +139,54 @@ def read_trace(path: str | Path, *, salvage: bool = False) -> ExplainedTrace:
     from planish.advise.explained import ExplainedTrace
 
     return ExplainedTrace.read(path, salvage=salvage)
+
+
+def verify(
+    before: str | Path,
+    after: str | Path,
+    *,
+    functions: Sequence[str] = (),
+    bound: int = 4,
+    seconds: float = 10.0,
+    explain: bool = False,
+    run: bool = True,
+    flags: Sequence[str] = (),
+    jobs: int | None = None,
+    store: bool = True,
+    save: str | Path | None = None,
+) -> Report:
+    """Say for each function of `after` how far it is checked to do what `before` does.
+
+    before, after  .ll, .bc, C or C++ (compiled without optimisation)
+    functions      names of the functions; all that both have when empty
+    bound          rounds of each loop that are followed
+    seconds        wall time of the solvers for each function
+    explain        give the query back where a function is unknown
+    run            confirm refutations and test by running the code
+    flags          the compiler's flags
+    save           folder for the modules of what is refuted, with a script that replays it
+
+    Returns a Report with `.functions` (each with `.verdict` and `.reason`), `.refuted`, `.verdict`.
+    Raises PlanishError (file missing, does not compile, no solver installed).
+    """
+    from planish.store.store import Store
+    from planish.verify import reproducer
+    from planish.verify.files import read_module
+    from planish.verify.verify import Limits, Verifier
+
+    limits = Limits(bound, seconds, explain, run)
+    first, second = (read_module(Path(path), flags) for path in (before, after))
+    held = Store.open_default() if store else None
+    try:
+        with Verifier(jobs=jobs or os.cpu_count() or 1, seconds=seconds, store=held) as verifier:
+            report = verifier.verify(first, second, limits=limits, functions=functions)
+    finally:
+        if held is not None:
+            held.close()
+    if save is not None and report.refuted:
+        reproducer.save(Path(save), first, second, report.refuted[0])
+    return report
+
+
+# Once `planish.verify` is imported as a package, its calls go here.
+_verify = verify

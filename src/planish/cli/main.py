@@ -20,6 +20,7 @@ _COMMANDS = {
     "trace": ("planish.cli.trace", "Explain a profiler's trace: busy, idle and why, kernels."),
     "advise": ("planish.cli.advise", "Say what to change, from a trace or samples, and the gain."),
     "profile": ("planish.cli.profile", "Run a program and measure its energy beside it."),
+    "verify": ("planish.cli.verify", "Say how far a result has been checked."),
     "doctor": ("planish.cli.doctor", "Say which toolchain was found and what is missing."),
     "learn": ("planish.cli.learn", "Learn from a corpus of programs what helps others."),
     "corpus": ("planish.cli.corpus", "Build a corpus of real programs to learn from."),

@@ -88,6 +88,12 @@ _LOCK = "planish.lock"
     help="Run CMD on the winner, which lies at the output path ({} stands for it); when "
     "it fails, the culprit is found and left out.",
 )
+@click.option(
+    "--verify",
+    "verifying",
+    is_flag=True,
+    help="Keep only what is proved or tested, function by function; what is refuted is expelled.",
+)
 @click.option("--replay", is_flag=True, help="Build from planish.lock, with no search.")
 @click.option("--locked", is_flag=True, help="Like --replay, but refuse stale entries.")
 @click.option(
@@ -122,11 +128,12 @@ def command(flags: Sequence[str] | None, /, sources: Sequence[Path], **given: An
     from planish.store.store import Store
     from planish.tune.session import Options, Session
     from planish.tune.source import Request
+    from planish.verify.verify import Limits
 
     options = Options(
         goal=given["goal"], budget=Budget.parse(given["budget"]), policy=given["policy"],
         seed=given["seed"], functions=not given["no_functions"], emit=given["emit"],
-        explain=given["explain"],
+        explain=given["explain"], verify=Limits(seconds=3) if given["verifying"] else None,
     )  # fmt: skip
     request = Request(
         flags=(*_words(given["cflags"]), *(flags or ())),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
 from ctypes import byref, c_uint, c_void_p
 
 from planish.base.errors import RecipeError, UsageError
@@ -11,6 +12,7 @@ from planish.llvm.binding import Library
 from planish.llvm.pipeline import split_pipeline
 from planish.llvm.requests import Target
 
+_EXTERNAL = 0
 _FUNCTION_INDEX = 0xFFFFFFFF
 _EMIT_ASSEMBLY, _EMIT_OBJECT = 0, 1
 _RELOC_STATIC, _RELOC_PIC = 1, 2
@@ -75,6 +77,11 @@ class Module:
     def triple(self) -> str:
         return str(self._c.LLVMGetTarget(self._module).decode())
 
+    @property
+    def handle(self) -> int:
+        """LLVM's own pointer to the module, for those who look into it."""
+        return self._module
+
     def functions(self) -> list[str]:
         """Names of the functions that have a body, in module order."""
         return [self.library.name(f) for f in self.library.functions(self._module)]
@@ -96,6 +103,13 @@ class Module:
     def text(self) -> str:
         """The module as textual IR."""
         return self.library.message(self._c.LLVMPrintModuleToString(self._module))
+
+    def function_texts(self) -> dict[str, str]:
+        """Textual IR of each function that has a body."""
+        return {
+            self.library.name(f): self.library.message(self._c.LLVMPrintValueToString(f))
+            for f in self.library.functions(self._module)
+        }
 
     def identity(self) -> str:
         """Hash of the module's contents; names of files and debug information do not enter."""
@@ -133,6 +147,15 @@ class Module:
             self._add(function, "minsize")
             changed.append(self.library.name(function))
         return changed
+
+    def expose(self, names: Iterable[str]) -> None:
+        """Give these functions and variables external linkage, so that a linker finds them."""
+        for name in names:
+            symbol = name.encode(errors="surrogateescape")
+            for find in (self._c.LLVMGetNamedFunction, self._c.LLVMGetNamedGlobal):
+                value = find(self._module, symbol)
+                if value and not self._c.LLVMIsDeclaration(value):
+                    self._c.LLVMSetLinkage(value, _EXTERNAL)
 
     # -- passes ------------------------------------------------------------------------------
 

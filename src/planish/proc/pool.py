@@ -105,6 +105,10 @@ class Pool(Closing):
                 worker.has.discard(key)
         self._blobs[key] = data
 
+    def kept(self, key: str) -> bytes:
+        """Data that was kept under the key."""
+        return self._blobs[key]
+
     def forget(self, key: str) -> None:
         """Drop data kept here (workers drop theirs when they end)."""
         self._blobs.pop(key, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from planish.base.errors import UsageError
@@ -9,9 +10,11 @@ from planish.base.records import Grade, Verdict
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import Build, Built
 from planish.proc.pool import Call
+from planish.tune import verified
 from planish.tune.safety import culprits, without
 from planish.tune.session import Options, Session
 from planish.tune.source import Baseline, Task, default_pipeline
+from planish.verify.verify import Report
 
 
 @dataclass(frozen=True)
@@ -57,17 +60,27 @@ def finish(
         if value >= before.value(options.goal):
             fallbacks.append("nothing beat the baseline")
             break
-        if options.check is None or options.check(built.artefacts["obj"]):
-            return _kept(recipe, built, value, sections, options, fallbacks, builds)
-        found, tried = culprits(recipe, lambda part: _passes(session, task, part, options))
+        tests = options.check is None or options.check(built.artefacts["obj"])
+        report = None
+        if tests and options.verify is not None:
+            report = verified.report_on(session, task, built, options.verify)
+        if tests and (report is None or not verified.problem(report, options)):
+            return _kept(recipe, built, value, sections, options, fallbacks, builds, report)
+        if report is not None and not report.refuted:
+            fallbacks.append(verified.problem(report, options))
+            break
+        what = "the test fails" if report is None else verified.problem(report, options)
+        names = [one.function for one in report.refuted] if report is not None else []
+        holds = functools.partial(_holds, session, task, options=options, refuted=names)
+        found, tried = culprits(recipe, holds)
         builds += tried
         for element in found:
-            reason = f"the test fails with {element} on {task.source.name}"
-            fallbacks.append(f"the test failed: {element} expelled")
+            reason = f"{what} with {element} on {task.source.name}"
+            fallbacks.append(f"{what}: {element} expelled")
             if session.store is not None:
                 session.store.expel(session.compiler, element, reason)
         if not found:
-            fallbacks.append("the test fails, and no single element is to blame")
+            fallbacks.append(f"{what}, and no single element is to blame")
             break
         recipe = without(recipe, found)
     return _baseline(session, task, before, options, fallbacks, builds)
@@ -107,9 +120,17 @@ def _build_twice(
     return first, ""
 
 
-def _passes(session: Session, task: Task, recipe: Recipe, options: Options) -> bool:
+def _holds(
+    session: Session, task: Task, recipe: Recipe, *, options: Options, refuted: list[str]
+) -> bool:
+    """Whether a part of the recipe keeps the user's test, or the functions that were refuted."""
     built, _ = _build(session, task, recipe, options)
-    return built is not None and options.check is not None and options.check(built.artefacts["obj"])
+    if built is None:
+        return False
+    if options.verify is not None and refuted:
+        report = verified.report_on(session, task, built, options.verify)
+        return not any(one.function in refuted for one in report.refuted)
+    return options.check is None or options.check(built.artefacts["obj"])
 
 
 def value_of(built: Built, options: Options) -> tuple[int, dict[str, int]]:
@@ -126,12 +147,16 @@ def _kept(
     options: Options,
     fallbacks: list[str],
     builds: int,
+    report: Report | None = None,
 ) -> Finished:
     checks = ["module verifier", "replayed to the same bytes"]
     verdict = Verdict(Grade.UNKNOWN)
     if options.check is not None:
         checks.append("the given test passes")
         verdict = Verdict(Grade.TESTED, "by the given test")
+    if report is not None:
+        checks.append(verified.words(report))
+        verdict = verified.verdict_of(report, options)
     return Finished(
         recipe, built.artefacts[options.emit], value, sections, verdict,
         tuple(fallbacks), tuple(checks), builds,

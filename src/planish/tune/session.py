@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from planish.base.closing import Closing
 from planish.base.errors import unknown
@@ -15,6 +16,9 @@ from planish.proc.pool import Pool
 from planish.store.store import Store
 from planish.tune.pass_evaluator import UNITS
 from planish.tune.policies import DEFAULT, POLICIES
+
+if TYPE_CHECKING:
+    from planish.verify.verify import Limits
 
 EMITS = ("obj", "bc", "ll", "asm")
 DEFAULT_BUILDS = 32
@@ -28,6 +32,7 @@ class Options:
 
     functions  whether functions may get suffixes of their own
     check      the user's own test: given the artefact, says whether the program still works
+    verify     how far the winner's functions are to be verified; None is not at all
     """
 
     goal: str = "size"
@@ -38,6 +43,7 @@ class Options:
     emit: str = "obj"
     explain: bool = False
     check: Callable[[bytes], bool] | None = None
+    verify: Limits | None = None
 
     def __post_init__(self) -> None:
         if self.goal not in UNITS:
@@ -51,7 +57,8 @@ class Options:
     def keeps(self) -> tuple[str, ...]:
         """What the worker has to send back of the final build."""
         needs_object = self.goal == "size" or self.check is not None
-        return tuple(dict.fromkeys([*(["obj"] if needs_object else []), self.emit]))
+        first = [*(["obj"] if needs_object else []), *(["bc"] if self.verify else [])]
+        return tuple(dict.fromkeys([*first, self.emit]))
 
     @property
     def needs_code(self) -> bool:

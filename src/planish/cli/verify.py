@@ -1,0 +1,65 @@
+"""`planish verify`: does one module refine another, function by function?"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command("verify", no_args_is_help=True)
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.option(
+    "--function", "-f", "functions", multiple=True, metavar="NAME", help="Only this function."
+)
+@click.option(
+    "--bound",
+    default=4,
+    show_default=True,
+    type=click.IntRange(1, 256),
+    help="Rounds of each loop that are followed; part of the verdict.",
+)
+@click.option(
+    "--seconds", default=10.0, show_default=True, help="For the solvers, for each function."
+)
+@click.option("--explain", is_flag=True, help="Show the query where a function is unknown.")
+@click.option("--no-run", is_flag=True, help="Never run the code: proofs only, no refutations.")
+@click.option("--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Functions at once.")
+@click.option("--no-store", is_flag=True, help="Do not use the store of earlier verdicts.")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Folder for both modules and a script that replays the first refutation.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+@click.pass_obj
+def command(flags: Sequence[str] | None, /, before: Path, after: Path, **given: Any) -> None:
+    """Say for each function of AFTER how far it is checked to do what BEFORE does.
+
+    Each file is .ll, .bc, C or C++ (compiled without optimisation; flags stand behind --). The
+    exit code is 0 when nothing is refuted, 1 when something is.
+
+    \b
+    planish verify before.ll after.ll
+    planish verify before.c after.bc --bound 8 -- -Iinclude
+    """
+    from planish import verify
+    from planish.cli.verify_show import show_json, show_report
+
+    report = verify(
+        before, after, functions=given["functions"], bound=given["bound"],
+        seconds=given["seconds"], explain=given["explain"], run=not given["no_run"],
+        flags=flags or (), jobs=given["jobs"] or os.cpu_count() or 1, store=not given["no_store"],
+        save=given["save"],
+    )  # fmt: skip
+    if given["as_json"]:
+        show_json(report)
+    else:
+        show_report(report)
+    sys.exit(1 if report.refuted else 0)

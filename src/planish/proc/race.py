@@ -1,0 +1,118 @@
+"""Several ways to one answer, each in a forked process of its own; the first useful one counts.
+
+For use inside a worker: the caller must have one thread only. A child that crashes, exceeds its
+memory or is late is no answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import resource
+import select
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Who answered what. `ends` says, by name, how those that gave no useful answer ended."""
+
+    winner: str
+    value: Any
+    ends: Mapping[str, str]
+
+
+def race(
+    runners: Mapping[str, Callable[[], Any]],
+    useful: Callable[[Any], bool],
+    *,
+    seconds: float,
+    memory: int = 3 << 30,
+) -> Finish:
+    """Run all at once; the first answer that is useful ends the others.
+
+    seconds  wall time for all of them
+    memory   address space that each may add to what this process has
+    Where none is useful, `winner` is empty and `value` None.
+    """
+    running: dict[int, tuple[str, int, bytearray]] = {}
+    ends: dict[str, str] = {}
+    deadline = time.monotonic() + seconds
+    try:
+        for name, runner in runners.items():
+            pid, handle = _fork(runner, seconds, memory)
+            running[handle] = (name, pid, bytearray())
+        while running:
+            left = deadline - time.monotonic()
+            ready, _, _ = select.select(list(running), [], [], max(left, 0))
+            if not ready:
+                break
+            for handle in ready:
+                name, pid, data = running[handle]
+                chunk = os.read(handle, 1 << 16)
+                data += chunk
+                if chunk:
+                    continue
+                del running[handle]
+                os.close(handle)
+                ok, value = _result(pid, bytes(data))
+                if ok and useful(value):
+                    return Finish(name, value, ends)
+                ends[name] = str(value)
+        ends.update({name: f"no answer within {seconds:g} s" for name, _, _ in running.values()})
+        return Finish("", None, ends)
+    finally:
+        for handle, (_, pid, _) in running.items():
+            os.close(handle)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _fork(runner: Callable[[], Any], seconds: float, memory: int) -> tuple[int, int]:
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writer)
+        return pid, reader
+    code = 1
+    try:
+        os.close(reader)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds + 1)
+        _limit(memory)
+        try:
+            answer = (True, runner())
+        except Exception as error:
+            answer = (False, f"{type(error).__name__}: {error}")
+        data = memoryview(pickle.dumps(answer))
+        while data:
+            data = data[os.write(writer, data) :]
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _limit(memory: int) -> None:
+    try:
+        with open("/proc/self/statm") as file:  # noqa: PTH123 - opened in a forked child
+            used = int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:  # no Linux: the worker's own limit holds
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    limit = used + memory if most == resource.RLIM_INFINITY else min(used + memory, most)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _result(pid: int, data: bytes) -> tuple[bool, Any]:
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code or not data:
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return False, how
+    ok, value = pickle.loads(data)
+    return ok, value

@@ -1,0 +1,85 @@
+"""Attributes and metadata of functions, calls and loads that change what a function means."""
+
+from __future__ import annotations
+
+from planish.llvm.binding import Library
+
+RETURN = 0
+FUNCTION = 0xFFFFFFFF
+_VALUE = ("noundef", "nonnull", "byval", "inalloca", "preallocated", "swifterror", "range",
+          "noalias", "signext", "zeroext")  # fmt: skip
+_CALL = (
+    "willreturn",
+    "nounwind",
+    "noreturn",
+    "nofree",
+    "convergent",
+    "returns_twice",
+)
+_METADATA = ("noundef", "nonnull", "tbaa", "alias.scope", "noalias", "range", "invariant.load")
+# `memory(...)` holds two bits a location: 1 for reading, 2 for writing.
+_WRITES = 0xAAAAAAAA
+
+
+def at(library: Library, function: int, index: int) -> frozenset[str]:
+    """Those of a function's result (RETURN) or argument (from 1) that are known here."""
+    c = library.c
+    return frozenset(
+        name for name in _VALUE if c.LLVMGetEnumAttributeAtIndex(function, index, _kind(c, name))
+    )
+
+
+def number(library: Library, function: int, index: int, name: str) -> int:
+    """The number of an attribute; 0 where it is absent."""
+    c = library.c
+    attribute = c.LLVMGetEnumAttributeAtIndex(function, index, _kind(c, name))
+    return int(c.LLVMGetEnumAttributeValue(attribute)) if attribute else 0
+
+
+def of_call(library: Library, call: int, callee: int, arguments: int) -> frozenset[str]:
+    """Of a call and its callee: plain names, `readnone`, `readonly`, `noundef:2` for argument 2
+    and `noundef:result` for the result."""
+    c = library.c
+    found: set[str] = set()
+
+    def either(index: int, name: str) -> int:
+        kind = _kind(c, name)
+        got = c.LLVMGetCallSiteEnumAttribute(call, index, kind)
+        if not got and callee:
+            got = c.LLVMGetEnumAttributeAtIndex(callee, index, kind)
+        return int(got or 0)
+
+    found |= {name for name in _CALL if either(FUNCTION, name)}
+    memory = either(FUNCTION, "memory")
+    if memory:
+        bits = c.LLVMGetEnumAttributeValue(memory)
+        if bits == 0:
+            found.add("readnone")
+        elif bits & _WRITES == 0:
+            found.add("readonly")
+    for index in range(arguments + 1):
+        where = str(index - 1) if index else "result"
+        found |= {f"{name}:{where}" for name in _VALUE if either(index, name)}
+        align = either(index, "align")
+        if align:
+            found.add(f"align={c.LLVMGetEnumAttributeValue(align)}:{where}")
+    return frozenset(found)
+
+
+def metadata(library: Library, instruction: int) -> frozenset[str]:
+    """Which of the metadata that can make a load poison or undefined it has."""
+    c = library.c
+    if not c.LLVMHasMetadata(instruction):
+        return frozenset()
+    context = c.LLVMGetTypeContext(c.LLVMTypeOf(instruction))
+    return frozenset(
+        f"!{name}"
+        for name in _METADATA
+        if c.LLVMGetMetadata(
+            instruction, c.LLVMGetMDKindIDInContext(context, name.encode(), len(name))
+        )
+    )
+
+
+def _kind(c: object, name: str) -> int:
+    return int(c.LLVMGetEnumAttributeKindForName(name.encode(), len(name)))  # type: ignore[attr-defined]

@@ -1,0 +1,346 @@
+"""A solver's counterexample is a claim; here it is confirmed by running both versions.
+
+Poison and undefined behaviour leave no trace in machine code. Where the claim is that the target
+has them and the source has not, both are evaluated instead, by the folding of constants alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from planish.base.errors import PlanishError
+from planish.base.records import Grade, Verdict
+from planish.verify import native, solvers, values
+from planish.verify import terms as t
+from planish.verify.encode import Encoded
+from planish.verify.ir import Function, Global
+from planish.verify.native import ZONE, ZONE_SIZE, Input, Result
+from planish.verify.refine import Query
+from planish.verify.requests import FunctionVerdict, Validate
+from planish.verify.terms import BOOL, FALSE, INDEX, MEMORY, TRUE, Term
+from planish.verify.values import Scalar
+
+if TYPE_CHECKING:
+    from planish.verify.prove import Case
+
+_MOST_PROBES = 400
+_ROOM = 256  # bytes behind a pointer argument
+_RUN_SECONDS = 2.0
+_NOT = "a counterexample was found, but not confirmed: "
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A model: values of variables, and of memory at the places that the query looks at."""
+
+    scalars: dict[Term, Term]
+    arrays: dict[Term, dict[int, int]]
+
+
+def confirm(
+    case: Case, query: Query, request: Validate, names: Sequence[str], found: FunctionVerdict
+) -> FunctionVerdict:
+    """Refuted where running or evaluating both shows it; else unknown with the reason."""
+    claim, aliased = _claim(query, request, names)
+    if claim is None:
+        return replace(found, reason=_NOT + aliased)
+    evaluated = _evaluate(query, claim)
+    given = _input(case, query, claim)
+    if evaluated["source is undefined"] is TRUE:
+        return replace(found, reason=_NOT + "the source is undefined there")
+    why = "running is switched off" if not request.run else _why_not(case, query)
+    if not why and evaluated["source is undefined"] is not FALSE:
+        why = "whether the source is defined there cannot be evaluated"
+    if not why and _source_chooses(query):
+        why = "the source itself may give several results"
+    if not why and given is not None and not _poison_given(query, claim):
+        try:
+            before, after = _run(case, given)
+        except PlanishError as error:
+            why = error.message
+        else:
+            words = _difference(case, before, after, evaluated)
+            if words:
+                return _refuted(found, f"input {given}: {words}; confirmed by running both")
+            why = "both run alike"
+    if given is None:
+        why = "its memory cannot be laid out here"
+    words = _semantic(query, evaluated, ran=why == "both run alike")
+    if words:
+        where = given if given is not None else "(see --explain)"
+        poison = _poison_given(query, claim)
+        where = f"{where}{' with ' + poison if poison else ''}"
+        return _refuted(
+            found, f"input {where}: {words}; confirmed by evaluating both by LLVM's semantics"
+        )
+    return replace(found, reason=_NOT + why)
+
+
+def _refuted(found: FunctionVerdict, words: str) -> FunctionVerdict:
+    return replace(found, verdict=Verdict(Grade.REFUTED), reason="", input=words, unsupported=False)
+
+
+# -- the claim -----------------------------------------------------------------------------------
+
+
+def _claim(query: Query, request: Validate, names: Sequence[str]) -> tuple[Claim | None, str]:
+    """A model whose pointers lie in the zone, if there is one; else any; or why there is none."""
+    scalars, probes = _wanted(query)
+    wanted = [*scalars, *(term for probe in probes for term in (probe[1], probe[2]))]
+    apart, together = _layouts(query)
+    untyped = _types_apart(query)
+    layouts = (apart,) if query.shared.restricts_aliasing else (apart, together, TRUE)
+    for extra in layouts:
+        claim = t.and_(query.violation, extra, untyped)
+        answer = solvers.solve([claim], seconds=request.seconds, solvers=names, wanted=wanted)
+        if answer.result == "sat":
+            return _read(answer, scalars, probes), ""
+    if query.shared.restricts_aliasing:
+        return None, "only inputs that noalias may rule out"
+    return None, "no input that keeps accesses of different types (tbaa) apart"
+
+
+def _wanted(query: Query) -> tuple[list[Term], list[tuple[Term, Term, Term]]]:
+    """Variables, and (array, index, element) for what is read of array variables."""
+    roots = [query.violation, *_roots(query).values()]
+    scalars = [v for v in t.variables(roots) if v.sort >= BOOL]
+    probes: dict[tuple[int, int], tuple[Term, Term, Term]] = {}
+    for term in t.below(roots):
+        if term.op != "select":
+            continue
+        array, index = term.args
+        for base in t.variables([array]):
+            if base.sort == array.sort:
+                key = (base.number, index.number)
+                probes[key] = (base, index, t.select(base, index))
+    return scalars, list(probes.values())[:_MOST_PROBES]
+
+
+def _layouts(query: Query) -> tuple[Term, Term]:
+    """Pointers in places of their own, and pointers anywhere in the zone."""
+    apart, together = [], []
+    low, high = t.bv(ZONE, INDEX), t.bv(ZONE + ZONE_SIZE - 1, INDEX)
+    for at, argument in enumerate(
+        leaf
+        for meaning in query.shared.arguments
+        for leaf in values.leaves(meaning)
+        if leaf.block is not None
+    ):
+        bits = argument.bits
+        null = t.or_(argument.poison, t.eq(bits, t.bv(0, INDEX)))
+        first = t.bv(ZONE + 2 * _ROOM * at, INDEX)
+        last = t.bv(ZONE + 2 * _ROOM * at + _ROOM, INDEX)
+        apart.append(t.or_(null, t.and_(t.ule(first, bits), t.ule(bits, last))))
+        together.append(t.or_(null, t.and_(t.ule(low, bits), t.ule(bits, high))))
+    inside = []
+    for place in query.shared.checks:
+        if any(str(v.value).startswith(("address of", "slot")) for v in t.variables([place])):
+            continue
+        # Places on paths that are not taken may be near null.
+        fits = t.and_(t.ule(low, place), t.ule(place, high))
+        inside.append(t.or_(fits, t.ult(place, t.bv(1 << 12, INDEX))))
+    return t.and_(*apart, *inside), t.and_(*together, *inside)
+
+
+def _types_apart(query: Query) -> Term:
+    """Accesses of the source under different type tags do not overlap (stronger than tbaa)."""
+    found = []
+    accesses = query.shared.accesses
+    for at, (tag, place, size, when) in enumerate(accesses):
+        for other, there, length, also in accesses[:at]:
+            if tag == other:
+                continue
+            overlap = t.or_(
+                t.ult(t.sub(place, there), t.bv(length, INDEX)),
+                t.ult(t.sub(there, place), t.bv(size, INDEX)),
+            )
+            found.append(t.not_(t.and_(when, also, overlap)))
+    return t.and_(*found)
+
+
+def _read(
+    answer: solvers.Answer, scalars: list[Term], probes: list[tuple[Term, Term, Term]]
+) -> Claim:
+    model = answer.model
+    arrays: dict[Term, dict[int, int]] = {}
+    for base, index, element in probes:
+        arrays.setdefault(base, {})[model[index.number]] = model[element.number]
+    return Claim({v: _constant(v, model[v.number]) for v in scalars}, arrays)
+
+
+def _constant(variable: Term, value: int) -> Term:
+    return t.boolean(bool(value)) if variable.sort == BOOL else t.bv(value, variable.sort)
+
+
+def _poison_given(query: Query, claim: Claim) -> str:
+    """Which arguments are poison in the claim, in words."""
+    found = []
+    for at, meaning in enumerate(query.shared.arguments):
+        for leaf in values.leaves(meaning):
+            if claim.scalars.get(leaf.poison) is TRUE:
+                found.append(f"argument {at} poison")
+    memory_poison = any(
+        value >> (t.BYTE - 1) for value in claim.arrays.get(query.shared.memory, {}).values()
+    )
+    return ", ".join([*found, *(["poison in memory"] if memory_poison else [])])
+
+
+# -- evaluation ----------------------------------------------------------------------------------
+
+
+def _roots(query: Query) -> dict[str, Term]:
+    return {
+        "source is undefined": t.or_(query.source.undefined, query.source.incomplete),
+        "target is undefined": query.target.undefined,
+        "ends differ": query.wrong_end,
+        "values differ": query.wrong_value,
+        "memories differ": query.wrong_memory,
+        "source's result is poison": _result_poison(query.source),
+        "target's result is poison": _result_poison(query.target),
+        "source's result": _result_bits(query.source),
+        "target's result": _result_bits(query.target),
+    }
+
+
+def _source_chooses(query: Query) -> bool:
+    """Whether the source's result depends on what undef or freeze gives."""
+    used = set(t.variables(list(_roots(query).values())))
+    return any(choice in used for choice in query.source.choices)
+
+
+def _result_poison(encoded: Encoded) -> Term:
+    if encoded.returned is None or encoded.returned.result is None:
+        return FALSE
+    return values.all_poison(encoded.returned.result)
+
+
+def _result_bits(encoded: Encoded) -> Term:
+    """The bits of a scalar result; the number zero for any other."""
+    if encoded.returned is None or not isinstance(encoded.returned.result, Scalar):
+        return t.bv(0, 1)
+    return encoded.returned.result.bits
+
+
+def _evaluate(query: Query, claim: Claim) -> dict[str, Term]:
+    """Both functions on the claimed input. What depends on more than it stays a term."""
+    roots = _roots(query)
+    mapping = dict(claim.scalars)
+    for base, held in claim.arrays.items():
+        width = t.BYTE if base.sort == MEMORY else 1
+        array = t.const_array(t.bv(0, width), base.sort)
+        for at, value in sorted(held.items()):
+            array = t.store(array, t.bv(at, INDEX), t.bv(value, width))
+        mapping[base] = array
+    done = t.substitute(list(roots.values()), mapping)
+    return dict(zip(roots, done, strict=True))
+
+
+def _semantic(query: Query, evaluated: dict[str, Term], *, ran: bool) -> str:
+    """What the evaluation shows that machine code cannot, in words; empty for nothing.
+
+    A claim that rests on what an unknown callee does, or on how the source's own nondeterminism
+    is resolved, is not shown by one evaluation.
+    """
+    if query.shared.calls or _source_chooses(query):
+        return ""
+    if any(known.local and not known.constant for known in query.shared.globals.values()):
+        return ""  # passes know what they hold; the claim may be of something they never hold
+    if evaluated["source is undefined"] is not FALSE:
+        return ""
+    if evaluated["target is undefined"] is TRUE:
+        return "the target's behaviour is undefined, the source's is not"
+    if evaluated["values differ"] is TRUE:
+        if evaluated["target's result is poison"] is TRUE:
+            return "the target's result is poison, the source's is not"
+        if not ran or query.target.choices:
+            was, now = evaluated["source's result"], evaluated["target's result"]
+            if was.constant and now.constant:
+                return f"the source gives {t.value_of(was)}, the target {t.value_of(now)}"
+            return "the results differ"
+    if evaluated["memories differ"] is TRUE and not ran:
+        return "what is left in memory differs"
+    return ""
+
+
+# -- running -------------------------------------------------------------------------------------
+
+
+def _input(case: Case, query: Query, claim: Claim) -> Input | None:
+    """The claim as arguments and bytes; None where a byte lies where none can be put."""
+    arguments = []
+    for meaning in query.shared.arguments:
+        if not isinstance(meaning, Scalar):
+            return None
+        held = claim.scalars.get(meaning.bits, t.bv(0, 1))
+        arguments.append(t.value_of(held))
+    zone: dict[int, int] = {}
+    contents = {name: bytearray(known.size) for name, known in run_globals(case, query).items()}
+    for at, value in claim.arrays.get(query.shared.memory, {}).items():
+        if ZONE <= at < ZONE + ZONE_SIZE:
+            zone[at] = value & 0xFF
+            continue
+        for name, known in run_globals(case, query).items():
+            [base] = t.substitute([query.shared.address(name)[1]], claim.scalars)
+            if base.constant and 0 <= at - t.value_of(base) < known.size:
+                contents[name][at - t.value_of(base)] = value & 0xFF
+    return Input(tuple(arguments), zone, {name: bytes(held) for name, held in contents.items()})
+
+
+def run_globals(case: Case, query: Query) -> dict[str, Global]:
+    """Variables that both modules define, whose contents are part of the input."""
+    return {
+        name: known
+        for name, known in query.shared.globals.items()
+        if known.defined
+        and not known.constant
+        and not known.local
+        and known.size <= 4096
+        and name in case.source.globals
+        and name in case.target.globals
+    }
+
+
+def _why_not(case: Case, query: Query) -> str:
+    called = sorted({name for function in (case.source, case.target) for name in calls(function)})
+    effects = [name for name in called if name not in native.PURE_C]
+    if effects:
+        return f"it calls {effects[0]}"
+    return native.why_not_runnable(case.source, case.before.triple)
+
+
+def calls(function: Function) -> list[str]:
+    """Functions that are called, intrinsics left out."""
+    return [
+        instruction.name or "a function pointer"
+        for block in function.blocks
+        for instruction in block.instructions
+        if instruction.op == "call" and not instruction.name.startswith("llvm.")
+    ]
+
+
+def _run(case: Case, given: Input) -> tuple[Result, Result]:
+    """Both versions on one input."""
+    sizes = {name: len(contents) for name, contents in given.globals.items()}
+    found = []
+    for module, function in ((case.before, case.source), (case.after, case.target)):
+        code = native.compile_function(case.library, module, function.name, list(sizes))
+        found += native.run(case.library, code, function, [given], sizes, seconds=_RUN_SECONDS)
+    return found[0], found[1]
+
+
+def _difference(case: Case, before: Result, after: Result, evaluated: dict[str, Term]) -> str:
+    """How two runs differ, in words. A source that faults is undefined; it shows nothing."""
+    if before.ended != "returned":
+        return ""
+    if after.ended != "returned":
+        return f"the source returns, the target ends with {after.ended}"
+    poison = evaluated["source's result is poison"]
+    if before.value != after.value and case.source.result.kind != "void" and poison is FALSE:
+        return f"the source gives {before.value}, the target {after.value}"
+    if evaluated["memories differ"] is FALSE:
+        return ""
+    if before.zone != after.zone or before.globals != after.globals:
+        return "what is left in memory differs"
+    return ""

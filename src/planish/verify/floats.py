@@ -1,0 +1,99 @@
+"""Floating point: arithmetic as uninterpreted functions, what only looks at bits exactly.
+
+Order-preserving changes are then proved by congruence; reassociation is not provable, as it
+should be. Comparisons, fneg, fabs and copysign are exact.
+"""
+
+from __future__ import annotations
+
+from planish.verify import terms as t
+from planish.verify.terms import Term
+
+_MANTISSA = {16: 10, 32: 23, 64: 52}
+ARITHMETIC = frozenset({"fadd", "fsub", "fmul", "fdiv", "frem"})
+_COMMUTATIVE = frozenset({"fadd", "fmul"})
+
+
+def arithmetic(op: str, a: Term, b: Term, flags: frozenset[str]) -> Term:
+    """fadd and so on: a function of the operands; which one depends on the fast-math flags."""
+    if op in _COMMUTATIVE and a.number > b.number:
+        a, b = b, a
+    return t.apply(_name(op, a.sort, a.sort, flags), (a, b), a.sort)
+
+
+def function(name: str, operands: tuple[Term, ...], width: int, flags: frozenset[str]) -> Term:
+    """A conversion or mathematical function."""
+    widths = "_".join(str(operand.sort) for operand in operands)
+    return t.apply(f"{name}_{widths}{_name('', 0, width, flags)}", operands, width)
+
+
+def _name(op: str, width: int, result: int, flags: frozenset[str]) -> str:
+    fast = "_".join(sorted(flag for flag in flags if ":" not in flag and flag in _FAST))
+    return f"{op}_{width}_{result}{'_' + fast if fast else ''}"
+
+
+_FAST = frozenset({"reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn"})
+
+
+def negate(a: Term) -> Term:
+    """fneg: the sign bit flipped."""
+    return t.concat(t.bitnot(sign(a)), t.extract(a, a.sort - 2, 0))
+
+
+def absolute(a: Term) -> Term:
+    """fabs."""
+    return t.zext(t.extract(a, a.sort - 2, 0), a.sort)
+
+
+def sign(a: Term) -> Term:
+    """The sign bit."""
+    return t.extract(a, a.sort - 1, a.sort - 1)
+
+
+def is_nan(a: Term) -> Term:
+    """An exponent of ones and a mantissa that is not zero."""
+    infinity = ((1 << (a.sort - 1 - _MANTISSA[a.sort])) - 1) << _MANTISSA[a.sort]
+    return t.ult(t.bv(infinity, a.sort), absolute(a))
+
+
+def is_infinite(a: Term) -> Term:
+    infinity = ((1 << (a.sort - 1 - _MANTISSA[a.sort])) - 1) << _MANTISSA[a.sort]
+    return t.eq(absolute(a), t.bv(infinity, a.sort))
+
+
+def compare(predicate: str, a: Term, b: Term) -> Term:
+    """An fcmp predicate, exactly."""
+    if predicate in ("true", "false"):
+        return t.boolean(predicate == "true")
+    unordered = t.or_(is_nan(a), is_nan(b))
+    if predicate in ("ord", "uno"):
+        return unordered if predicate == "uno" else t.not_(unordered)
+    core = predicate[1:]
+    held = {
+        "eq": lambda: _equal(a, b), "ne": lambda: t.not_(_equal(a, b)),
+        "lt": lambda: _less(a, b), "gt": lambda: _less(b, a),
+        "le": lambda: t.or_(_less(a, b), _equal(a, b)),
+        "ge": lambda: t.or_(_less(b, a), _equal(a, b)),
+    }[core]()  # fmt: skip
+    if predicate[0] == "o":
+        return t.and_(t.not_(unordered), held)
+    return t.or_(unordered, held)
+
+
+def _equal(a: Term, b: Term) -> Term:
+    zeros = t.eq(absolute(t.bitor(a, b)), t.bv(0, a.sort))
+    return t.or_(t.eq(a, b), zeros)
+
+
+def _less(a: Term, b: Term) -> Term:
+    """Of two numbers, sign and magnitude."""
+    negative_a, negative_b = t.bv_to_bool(sign(a)), t.bv_to_bool(sign(b))
+    both_negative = t.ult(b, a)
+    return t.and_(
+        t.not_(_equal(a, b)),
+        t.ite(
+            negative_a,
+            t.or_(t.not_(negative_b), both_negative),
+            t.and_(t.not_(negative_b), t.ult(a, b)),
+        ),
+    )

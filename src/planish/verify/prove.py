@@ -1,0 +1,115 @@
+"""From two functions to a verdict: proof, confirmed refutation, tests, or why none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from planish.base.records import Grade, Verdict
+from planish.llvm.binding import Library
+from planish.llvm.module import Module
+from planish.verify import differential, refine, smtlib, solvers
+from planish.verify import terms as t
+from planish.verify.confirm import confirm
+from planish.verify.ir import Function
+from planish.verify.refine import Query
+from planish.verify.requests import FunctionVerdict, Validate
+from planish.verify.terms import FALSE, Term
+
+_SIDE_SECONDS = 3.0  # for the questions whether the bound is exceeded, or reached at all
+_NO_UNDEF = "inputs and the memory that was there before are not undef"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two versions of a function, with their modules."""
+
+    source: Function
+    target: Function
+    before: Module
+    after: Module
+    library: Library
+    find_source: Callable[[str], Function | None]
+    find_target: Callable[[str], Function | None]
+
+
+def validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVerdict:
+    """The verdict; raises Unsupported, naming what has no meaning here."""
+    query = refine.ask(case.source, case.target, request.bound, case.find_source, case.find_target)
+    answer = _decide(query, request, names)
+    if answer.result == "unsat":
+        found = _proved(query, request, names, answer.solver)
+        if found.grade is Grade.UNKNOWN and request.run:
+            return differential.test(case, found)
+        return found
+    found = FunctionVerdict(
+        request.function,
+        Verdict(Grade.UNKNOWN),
+        answer.reason,
+        loops=query.loops,
+        assumptions=_assumptions(query),
+        query=smtlib.script([query.violation]) if request.explain else "",
+    )
+    if answer.result == "sat":
+        found = confirm(case, query, request, names, found)
+    if found.grade is Grade.UNKNOWN and request.run:
+        return differential.test(case, found)
+    return found
+
+
+def _decide(query: Query, request: Validate, names: Sequence[str]) -> solvers.Answer:
+    if query.violation is FALSE:
+        return solvers.Answer("unsat")
+    answer = solvers.solve([query.violation], seconds=request.seconds, solvers=names)
+    if answer.result != "sat":
+        return answer
+    for mapping in _choices(query):
+        [violation] = t.substitute([query.violation], mapping)
+        if violation is FALSE:
+            return solvers.Answer("unsat")
+        other = solvers.solve([violation], seconds=request.seconds, solvers=names)
+        if other.result == "unsat":
+            return other
+    return answer
+
+
+def _choices(query: Query) -> list[dict[Term, Term]]:
+    """What the source's nondeterminism may choose: as the target does, or zero. Any is sound."""
+    ours, theirs = query.source.choices, query.target.choices
+    if not ours:
+        return []
+    same: dict[Term, Term] = {}
+    left = list(theirs)
+    for choice in ours:
+        partner = next((other for other in left if other.sort == choice.sort), None)
+        if partner is not None:
+            left.remove(partner)
+        same[choice] = partner if partner is not None else t.bv(0, choice.sort)
+    return [same, {choice: t.bv(0, choice.sort) for choice in ours}]
+
+
+def _proved(query: Query, request: Validate, names: Sequence[str], solver: str) -> FunctionVerdict:
+    """A proof counts only where some path returns: too small a bound proves anything."""
+    assumptions = _assumptions(query)
+    if query.reached is FALSE or (
+        solvers.solve([query.reached], seconds=_SIDE_SECONDS, solvers=names).result == "unsat"
+    ):
+        reason = "the source is undefined for every input"
+        if query.incomplete is not FALSE:
+            reason = f"no path returns within {request.bound} rounds of its loops"
+        return FunctionVerdict(
+            request.function, Verdict(Grade.UNKNOWN), reason, loops=query.loops,
+            assumptions=assumptions,
+        )  # fmt: skip
+    verdict = Verdict(Grade.PROVED)
+    if query.incomplete is not FALSE and (
+        solvers.solve([query.incomplete], seconds=_SIDE_SECONDS, solvers=names).result != "unsat"
+    ):
+        verdict = Verdict(Grade.PROVED_TO_BOUND, str(request.bound))
+    return FunctionVerdict(
+        request.function, verdict, solver=solver, loops=query.loops, assumptions=assumptions
+    )
+
+
+def _assumptions(query: Query) -> tuple[str, ...]:
+    return (_NO_UNDEF, *sorted(query.assumptions))

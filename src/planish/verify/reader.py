@@ -1,0 +1,428 @@
+"""Functions of an LLVM module as `ir.Function`, read through LLVM itself. Worker processes only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from planish.llvm.binding import Library
+from planish.llvm.inspection import declare, text_of
+from planish.llvm.module import Module
+from planish.verify import attributes
+from planish.verify.ir import (
+    Address,
+    Aggregate,
+    Block,
+    Expression,
+    Function,
+    Global,
+    Instruction,
+    Local,
+    Number,
+    Operand,
+    Parameter,
+    Special,
+    Type,
+    Unsupported,
+    Value,
+)
+from planish.verify.opcodes import (
+    CASTS,
+    EXACT,
+    FCMP,
+    FLOAT_WIDTHS,
+    ICMP,
+    OPCODES,
+    OVERFLOWING,
+    TYPE_KINDS,
+    UNSUPPORTED,
+    VALUE_KINDS,
+)
+
+_MOST_ELEMENTS = 4096  # of a constant table; a longer one is read as unknown
+_LOCAL = (8, 9)  # LLVMLinkage: internal, private
+_FAST = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn")
+_GEP_FLAGS = ((1, "inbounds"), (2, "nusw"), (4, "nuw"))
+
+
+class Reader:
+    """Reads one module. Raises Unsupported, naming what has no meaning here."""
+
+    def __init__(self, library: Library, module: Module) -> None:
+        self._library, self._c = library, declare(library)
+        self._module = module.handle
+        self._layout = self._c.LLVMGetModuleDataLayout(self._module)
+        self._types: dict[int, Type] = {}
+        self._globals: dict[str, Global] = {}
+        self._locals: dict[int, int] = {}
+        self._blocks: dict[int, int] = {}
+
+    def function(self, name: str) -> Function:
+        """One function that has a body."""
+        c = self._c
+        handle = c.LLVMGetNamedFunction(self._module, name.encode(errors="surrogateescape"))
+        if not handle or c.LLVMIsDeclaration(handle):
+            raise Unsupported(f"no body of {name}")
+        if c.LLVMByteOrder(self._layout) != 1:
+            raise Unsupported("big-endian target")
+        if c.LLVMPointerSize(self._layout) != 8:
+            raise Unsupported("pointers that are not 64 bits wide")
+        if c.LLVMIsFunctionVarArg(c.LLVMGlobalGetValueType(handle)):
+            raise Unsupported("function with variable arguments")
+        self._globals, self._locals, self._blocks = {}, {}, {}
+        parameters = tuple(self._parameter(handle, at) for at in range(c.LLVMCountParams(handle)))
+        bodies = self._number(handle)
+        blocks = tuple(
+            Block(tuple(self._instruction(instruction) for instruction in body)) for body in bodies
+        )
+        result = self._type(c.LLVMGetReturnType(c.LLVMGlobalGetValueType(handle)))
+        flags = attributes.at(self._library, handle, attributes.RETURN)
+        return Function(name, result, parameters, blocks, dict(self._globals), flags)
+
+    def _number(self, handle: int) -> list[list[int]]:
+        """Number what a function defines; its instructions, by block."""
+        c = self._c
+        bodies: list[list[int]] = []
+        block = c.LLVMGetFirstBasicBlock(handle)
+        while block:
+            self._blocks[c.LLVMBasicBlockAsValue(block)] = len(bodies)
+            body = []
+            instruction = c.LLVMGetFirstInstruction(block)
+            while instruction:
+                self._locals[instruction] = len(self._locals)
+                body.append(instruction)
+                instruction = c.LLVMGetNextInstruction(instruction)
+            bodies.append(body)
+            block = c.LLVMGetNextBasicBlock(block)
+        return bodies
+
+    def _parameter(self, handle: int, at: int) -> Parameter:
+        value = self._c.LLVMGetParam(handle, at)
+        number = self._locals[value] = len(self._locals)
+        flags = attributes.at(self._library, handle, at + 1)
+        if flags & {"byval", "sret", "inalloca", "preallocated", "swifterror"} - {"sret"}:
+            raise Unsupported("argument passed in memory (byval)")
+        bytes_valid = attributes.number(self._library, handle, at + 1, "dereferenceable")
+        return Parameter(number, self._type(self._c.LLVMTypeOf(value)), flags, bytes_valid)
+
+    # -- types -------------------------------------------------------------------------------
+
+    def _type(self, handle: int) -> Type:
+        found = self._types.get(handle)
+        if found is None:
+            found = self._types[handle] = self._new_type(handle)
+        return found
+
+    def _new_type(self, handle: int) -> Type:
+        c = self._c
+        kind = TYPE_KINDS.get(c.LLVMGetTypeKind(handle), "unknown")
+        if kind in ("void", "label", "metadata", "token", "function"):
+            return Type(kind)
+        if not c.LLVMTypeIsSized(handle):
+            return Type("opaque")
+        if kind in ("scalable vector", "x86_amx", "target extension"):
+            return Type(text_of(self._library, c.LLVMPrintTypeToString(handle)))
+        size = c.LLVMABISizeOfType(self._layout, handle)
+        store = c.LLVMStoreSizeOfType(self._layout, handle)
+        if kind == "int":
+            return Type("int", c.LLVMGetIntTypeWidth(handle), size, store)
+        if kind == "ptr":
+            if c.LLVMGetPointerAddressSpace(handle):
+                return Type("pointer in another address space", 64, size, store)
+            return Type("ptr", 64, size, store)
+        if kind in FLOAT_WIDTHS:
+            return Type("float", FLOAT_WIDTHS[kind], size, store)
+        if kind == "struct":
+            count = c.LLVMCountStructElementTypes(handle)
+            parts = tuple(self._type(c.LLVMStructGetTypeAtIndex(handle, i)) for i in range(count))
+            offsets = tuple(c.LLVMOffsetOfElement(self._layout, handle, i) for i in range(count))
+            return Type("struct", 0, size, store, parts, offsets)
+        if kind in ("array", "vector"):
+            length = c.LLVMGetArrayLength2 if kind == "array" else c.LLVMGetVectorSize
+            return self._sequence(kind, length(handle), c.LLVMGetElementType(handle), size, store)
+        return Type(kind)
+
+    def _sequence(self, kind: str, count: int, element: int, size: int, store: int) -> Type:
+        part = self._type(element)
+        if count > _MOST_ELEMENTS:
+            return Type("array", 0, size, store, (), ())
+        # The elements of a vector are packed; only whole bytes can be told apart in memory.
+        step = part.size if kind == "array" else part.width // 8
+        offsets = tuple(step * at for at in range(count))
+        return Type(kind, 0, size, store, (part,) * count, offsets)
+
+    # -- values ------------------------------------------------------------------------------
+
+    def _operand(self, value: int) -> Operand:
+        kind = self._type(self._c.LLVMTypeOf(value))
+        return Operand(self._value(value, kind), kind)
+
+    def _value(self, value: int, kind: Type) -> Value:
+        c = self._c
+        if value in self._locals:
+            return Local(self._locals[value])
+        what = VALUE_KINDS.get(c.LLVMGetValueKind(value), "unknown")
+        if what == "poison" or what == "undef":
+            return Special(what)
+        if what == "null":
+            return Number(0)
+        if what == "zero":
+            return Special("zero")
+        if what == "integer":
+            return Number(self._integer(value, kind.width))
+        if what == "real":
+            return Number(self._real(value, kind))
+        if what == "aggregate":
+            return Aggregate(
+                tuple(
+                    self._operand(c.LLVMGetAggregateElement(value, i))
+                    for i in range(len(kind.parts))
+                )
+            )
+        if what == "global":
+            return Address(self._global(value))
+        if what == "function":
+            name = self._library.name(value)
+            self._globals[name] = Global(name, 0, 16, True, None, False)
+            return Address(name)
+        if what == "expression":
+            return Expression(self._expression(value))
+        raise Unsupported(f"operand: {what}")
+
+    def _integer(self, value: int, width: int) -> int:
+        if width <= 64:
+            return int(self._c.LLVMConstIntGetZExtValue(value))
+        words = text_of(self._library, self._c.LLVMPrintValueToString(value))
+        return int(words.split()[-1]) & ((1 << width) - 1)
+
+    def _real(self, value: int, kind: Type) -> int:
+        c = self._c
+        if kind.kind != "float":
+            raise Unsupported(f"type {kind}")
+        whole = c.LLVMIntTypeInContext(c.LLVMGetTypeContext(c.LLVMTypeOf(value)), kind.width)
+        return int(c.LLVMConstIntGetZExtValue(c.LLVMConstBitCast(value, whole)))
+
+    def _global(self, value: int) -> str:
+        c, name = self._c, self._library.name(value)
+        if name in self._globals:
+            return name
+        if c.LLVMIsThreadLocal(value):
+            raise Unsupported("thread-local variable")
+        kind = self._type(c.LLVMGlobalGetValueType(value))
+        constant = bool(c.LLVMIsGlobalConstant(value))
+        defined = not c.LLVMIsDeclaration(value)
+        align = c.LLVMGetAlignment(value) or 1
+        local = c.LLVMGetLinkage(value) in _LOCAL
+        self._globals[name] = Global(name, kind.size, align, constant, None, defined, local)
+        if constant and defined and kind.size <= _MOST_ELEMENTS and _known(c, value):
+            contents = self._operand(c.LLVMGetInitializer(value))
+            self._globals[name] = replace(self._globals[name], contents=contents)
+        return name
+
+    def _expression(self, value: int) -> Instruction:
+        op = OPCODES.get(self._c.LLVMGetConstOpcode(value), "unknown")
+        if op == "getelementptr":
+            return self._gep(value, 0)
+        if op in CASTS or op in ("add", "sub", "xor"):
+            operand_count = self._c.LLVMGetNumOperands(value)
+            operands = tuple(
+                self._operand(self._c.LLVMGetOperand(value, i)) for i in range(operand_count)
+            )
+            return Instruction(op, 0, self._type(self._c.LLVMTypeOf(value)), operands)
+        raise Unsupported(f"constant expression {op}")
+
+    # -- instructions ------------------------------------------------------------------------
+
+    def _instruction(self, value: int) -> Instruction:
+        c = self._c
+        op = OPCODES.get(c.LLVMGetInstructionOpcode(value), "unknown instruction")
+        number = self._locals[value]
+        special = {
+            "br": self._br, "switch": self._switch, "phi": self._phi, "alloca": self._alloca,
+            "getelementptr": self._gep, "call": self._call,
+        }.get(op)  # fmt: skip
+        if special is not None:
+            return special(value, number)
+        if op in UNSUPPORTED:
+            raise Unsupported(f"instruction {op}")
+        kind = self._type(c.LLVMTypeOf(value))
+        count = c.LLVMGetNumOperands(value)
+        operands = tuple(self._operand(c.LLVMGetOperand(value, i)) for i in range(count))
+        name = ""
+        numbers: tuple[int, ...] = ()
+        if op == "icmp":
+            name = ICMP[c.LLVMGetICmpPredicate(value)]
+        elif op == "fcmp":
+            name = FCMP[c.LLVMGetFCmpPredicate(value)]
+        elif op in ("extractvalue", "insertvalue"):
+            indices = c.LLVMGetIndices(value)
+            numbers = tuple(indices[i] for i in range(c.LLVMGetNumIndices(value)))
+        elif op == "shufflevector":
+            size = c.LLVMGetNumMaskElements(value)
+            numbers = tuple(c.LLVMGetMaskValue(value, i) for i in range(size))
+        bounds = self._bounds(value) if op == "load" else ()
+        if op in ("load", "store"):
+            numbers = (c.LLVMGetAlignment(value),)
+        flags = self._flags(value, op)
+        text = self._tag(value) if "!tbaa" in flags else ""
+        return Instruction(op, number, kind, operands, flags, name, numbers, (), bounds, text)
+
+    def _flags(self, value: int, op: str) -> frozenset[str]:
+        c, found = self._c, set()
+        if op in OVERFLOWING:
+            found |= {n for n, ask in (("nuw", c.LLVMGetNUW), ("nsw", c.LLVMGetNSW)) if ask(value)}
+        elif op in EXACT and c.LLVMGetExact(value):
+            found.add("exact")
+        elif op in ("zext", "uitofp") and c.LLVMGetNNeg(value):
+            found.add("nneg")
+        elif op == "or" and c.LLVMGetIsDisjoint(value):
+            found.add("disjoint")
+        elif op == "icmp" and c.LLVMGetICmpSameSign(value):
+            found.add("samesign")
+        elif op in ("load", "store"):
+            if c.LLVMGetVolatile(value):
+                raise Unsupported("volatile access")
+            if c.LLVMGetOrdering(value):
+                raise Unsupported("atomic access")
+            found |= attributes.metadata(self._library, value)
+        return frozenset(found | self._fast_math(value))
+
+    def _fast_math(self, value: int) -> set[str]:
+        c = self._c
+        if not c.LLVMCanValueUseFastMathFlags(value):
+            return set()
+        bits = c.LLVMGetFastMathFlags(value)
+        return {name for at, name in enumerate(_FAST) if bits >> at & 1}
+
+    def _bounds(self, value: int) -> tuple[tuple[int, int], ...]:
+        """Half-open ranges from !range metadata."""
+        c = self._c
+        kind = c.LLVMGetMDKindIDInContext(self._module_context(value), b"range", 5)
+        node = c.LLVMGetMetadata(value, kind)
+        if not node:
+            return ()
+        count = c.LLVMGetNumOperands(node)
+        ends = [c.LLVMConstIntGetZExtValue(c.LLVMGetOperand(node, i)) for i in range(count)]
+        return tuple(zip(ends[::2], ends[1::2], strict=True))
+
+    def _tag(self, value: int) -> str:
+        """What tells one type tag from another within this process."""
+        kind = self._c.LLVMGetMDKindIDInContext(self._module_context(value), b"tbaa", 4)
+        return str(self._c.LLVMGetMetadata(value, kind))
+
+    def _module_context(self, value: int) -> int:
+        return int(self._c.LLVMGetTypeContext(self._c.LLVMTypeOf(value)))
+
+    def _br(self, value: int, number: int) -> Instruction:
+        c = self._c
+        count = c.LLVMGetNumSuccessors(value)
+        operands = (self._operand(c.LLVMGetOperand(value, 0)),) if count == 2 else ()
+        return Instruction("br", number, Type("void"), operands, targets=self._successors(value))
+
+    def _switch(self, value: int, number: int) -> Instruction:
+        c = self._c
+        operand = self._operand(c.LLVMGetOperand(value, 0))
+        targets = self._successors(value)
+        cases = tuple(
+            self._integer(c.LLVMGetSwitchCaseValue(value, at), operand.type.width)
+            for at in range(1, len(targets))
+        )
+        return Instruction(
+            "switch", number, Type("void"), (operand,), numbers=cases, targets=targets
+        )
+
+    def _successors(self, value: int) -> tuple[int, ...]:
+        c = self._c
+        return tuple(
+            self._blocks[c.LLVMBasicBlockAsValue(c.LLVMGetSuccessor(value, at))]
+            for at in range(c.LLVMGetNumSuccessors(value))
+        )
+
+    def _phi(self, value: int, number: int) -> Instruction:
+        c = self._c
+        count = c.LLVMCountIncoming(value)
+        operands = tuple(self._operand(c.LLVMGetIncomingValue(value, i)) for i in range(count))
+        blocks = tuple(
+            self._blocks[c.LLVMBasicBlockAsValue(c.LLVMGetIncomingBlock(value, i))]
+            for i in range(count)
+        )
+        kind, flags = self._type(c.LLVMTypeOf(value)), frozenset(self._fast_math(value))
+        return Instruction("phi", number, kind, operands, flags, targets=blocks)
+
+    def _alloca(self, value: int, number: int) -> Instruction:
+        c = self._c
+        count = self._operand(c.LLVMGetOperand(value, 0))
+        kind = self._type(c.LLVMGetAllocatedType(value))
+        if not isinstance(count.value, Number):
+            raise Unsupported("alloca of variable size")
+        numbers = (kind.size * count.value.value, c.LLVMGetAlignment(value))
+        pointer = self._type(c.LLVMTypeOf(value))
+        return Instruction(
+            "alloca", number, pointer, numbers=numbers, text=self._library.name(value)
+        )
+
+    def _gep(self, value: int, number: int) -> Instruction:
+        """Operands: the base and the variable indices; numbers: the offset and their scales."""
+        c = self._c
+        bits = c.LLVMGEPGetNoWrapFlags(value)
+        flags = frozenset(name for bit, name in _GEP_FLAGS if bits & bit)
+        kind = c.LLVMGetGEPSourceElementType(value)
+        operands = [self._operand(c.LLVMGetOperand(value, 0))]
+        fixed, scales = 0, []
+        for at in range(1, c.LLVMGetNumOperands(value)):
+            handle = c.LLVMGetOperand(value, at)
+            index = self._operand(handle)
+            if index.type.kind != "int":
+                raise Unsupported("getelementptr of a vector of pointers")
+            known = index.value.value if isinstance(index.value, Number) else None
+            if at > 1 and TYPE_KINDS.get(c.LLVMGetTypeKind(kind)) == "struct":
+                assert known is not None
+                fixed += c.LLVMOffsetOfElement(self._layout, kind, known)
+                kind = c.LLVMStructGetTypeAtIndex(kind, known)
+                continue
+            if at > 1:
+                kind = c.LLVMGetElementType(kind)
+            size = c.LLVMABISizeOfType(self._layout, kind)
+            if known is None:
+                operands.append(index)
+                scales.append(size)
+            else:
+                width = index.type.width
+                fixed += size * (known - (1 << width) if known >> (width - 1) else known)
+        pointer = self._type(c.LLVMTypeOf(value))
+        if pointer.kind != "ptr":
+            raise Unsupported("getelementptr of a vector of pointers")
+        return Instruction(
+            "getelementptr", number, pointer, tuple(operands), flags, numbers=(fixed, *scales)
+        )
+
+    def _call(self, value: int, number: int) -> Instruction:
+        c = self._c
+        if c.LLVMGetNumOperandBundles(value):
+            callee_bundle = c.LLVMGetCalledValue(value)
+            if self._library.name(callee_bundle) != "llvm.assume":
+                raise Unsupported("call with operand bundles")
+        callee = c.LLVMGetCalledValue(value)
+        what = VALUE_KINDS.get(c.LLVMGetValueKind(callee), "unknown")
+        if what == "inline assembly":
+            raise Unsupported("inline assembly")
+        kind = self._type(c.LLVMTypeOf(value))
+        count = c.LLVMGetNumArgOperands(value)
+        direct = what == "function"
+        name = self._library.name(callee) if direct else ""
+        if name.startswith(("llvm.dbg.", "llvm.lifetime.", "llvm.experimental.noalias.scope")):
+            return Instruction("call", number, kind, name=name)
+        operands = tuple(self._operand(c.LLVMGetOperand(value, i)) for i in range(count))
+        if not direct:
+            operands = (*operands, self._operand(callee))
+        flags = attributes.of_call(self._library, value, callee if direct else 0, count)
+        numbers = (int(direct and not c.LLVMIsDeclaration(callee)),)
+        return Instruction(
+            "call", number, kind, operands, flags | self._fast_math(value), name, numbers
+        )
+
+
+def _known(c: Any, value: int) -> bool:
+    """Whether the initial value is what the program sees: no other definition may replace it."""
+    # LLVMLinkage: external 0, linkonce-odr 3, weak-odr 6, internal 8, private 9
+    return c.LLVMGetLinkage(value) in (0, 3, 6, 8, 9)

@@ -1,0 +1,147 @@
+"""The question put to the solver: is there an input on which the target does not refine?
+
+For every input on which the source is not undefined, the target is not undefined, ends the same
+way, and gives the source's value and memory unless those are poison (Alive2, PLDI 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from planish.verify import inlining, memory, values
+from planish.verify import terms as t
+from planish.verify.encode import Encoded, encode
+from planish.verify.ir import Function
+from planish.verify.memory import Block
+from planish.verify.shared import Shared, add_globals, share
+from planish.verify.terms import FALSE, INDEX, Term
+from planish.verify.values import OUTSIDE
+
+
+@dataclass(frozen=True)
+class Query:
+    """A refinement as terms.
+
+    facts       what holds of every input
+    violation   an input on which the target does not refine the source
+    reached     an input on which the source returns within the bound, defined
+    incomplete  an input on which one of them exceeds the bound
+    """
+
+    shared: Shared
+    source: Encoded
+    target: Encoded
+    facts: Term
+    violation: Term
+    reached: Term
+    incomplete: Term
+    undefined: Term
+    wrong_end: Term
+    wrong_value: Term
+    wrong_memory: Term
+
+    @property
+    def loops(self) -> bool:
+        """Whether one of them has loops."""
+        return self.source.loops or self.target.loops
+
+    @property
+    def steps(self) -> int:
+        """Instructions after unrolling, of both."""
+        return self.source.steps + self.target.steps
+
+    @property
+    def assumptions(self) -> frozenset[str]:
+        return self.source.assumptions | self.target.assumptions
+
+
+Find = Callable[[str], Function | None]
+
+
+def ask(
+    source: Function,
+    target: Function,
+    bound: int,
+    find_source: Find = lambda _: None,
+    find_target: Find = lambda _: None,
+) -> Query:
+    """Encode both; raises Unsupported, naming what has no meaning here.
+
+    find_source, find_target  the bodies of callees, which are executed where the two versions do
+    not call them equally often: one of them has been inlined
+    """
+    shared = share(source, target)
+    ours, theirs = inlining.choose(source, target, find_source, find_target)
+    add_globals(shared, [*ours.values(), *theirs.values()])
+    before = encode(source, shared, "s", bound, ours)
+    after = encode(target, shared, "t", bound, theirs)
+    return compare(shared, before, after)
+
+
+def compare(shared: Shared, before: Encoded, after: Encoded) -> Query:
+    """The query of two encodings that share their inputs."""
+    facts = t.and_(*shared.facts)
+    fine = t.and_(
+        facts,
+        t.not_(before.undefined),
+        t.not_(before.incomplete),
+        t.not_(after.incomplete),
+    )
+    returns_before = before.returned.condition if before.returned else FALSE
+    returns_after = after.returned.condition if after.returned else FALSE
+    wrong_end = t.not_(t.eq(returns_before, returns_after))
+    if before.diverged and after.diverged:
+        differ = t.not_(t.eq(before.diverged[1], after.diverged[1]))
+        wrong_end = t.or_(wrong_end, t.and_(before.diverged[0], after.diverged[0], differ))
+    wrong_value = wrong_memory = FALSE
+    if before.returned and after.returned:
+        both = t.and_(returns_before, returns_after)
+        x, y = before.returned, after.returned
+        wrong_end = t.or_(wrong_end, t.and_(both, t.not_(t.eq(x.state.world, y.state.world))))
+        if x.result is not None and y.result is not None:
+            wrong_value = t.and_(both, t.not_(values.refines(x.result, y.result)))
+        wrong_memory = t.and_(both, _memory_differs(x.state.blocks, y.state.blocks))
+    bad = t.or_(after.undefined, wrong_end, wrong_value, wrong_memory)
+    facts = t.and_(facts, *memory.initial_facts([fine, bad]))
+    fine = t.and_(facts, fine)
+    return Query(
+        shared,
+        before,
+        after,
+        facts,
+        t.and_(fine, bad),
+        t.and_(facts, t.not_(before.undefined), t.not_(before.incomplete),
+               t.or_(returns_before, before.diverged[0] if before.diverged else FALSE)),
+        t.and_(facts, t.not_(before.undefined), t.or_(before.incomplete, after.incomplete)),
+        after.undefined,
+        wrong_end,
+        wrong_value,
+        wrong_memory,
+    )  # fmt: skip
+
+
+def _memory_differs(before: Mapping[int, Block], after: Mapping[int, Block]) -> Term:
+    """Whether some byte outside does not refine the source's."""
+    a, b = before[OUTSIDE], after[OUTSIDE]
+    if a == b:
+        return FALSE
+    if a.base is b.base and (a.root is b.root or not a.known or not b.known):
+        root = a.root if a.known else b.root
+        wrong = FALSE
+        for at in {*a.known, *b.known}:
+            number = t.bv(at, INDEX)
+            place = number if root is None else t.add(root, number)
+            wrong = t.or_(wrong, _byte_differs(a, b, place))
+        return wrong
+    if memory.flush(a) is memory.flush(b):
+        return FALSE
+    return _byte_differs(a, b, t.var("address that differs", INDEX))
+
+
+def _byte_differs(a: Block, b: Block, place: Term) -> Term:
+    x, y = memory.read(a, place), memory.read(b, place)
+    same = t.and_(t.eq(memory.data_of(x.byte), memory.data_of(y.byte)),
+                  t.eq(memory.block_of(x.byte), memory.block_of(y.byte)))  # fmt: skip
+    refines = t.or_(memory.poison_of(x.byte), t.and_(t.not_(memory.poison_of(y.byte)), same))
+    return t.and_(t.not_(refines), t.not_(x.undef))

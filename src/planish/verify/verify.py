@@ -1,0 +1,179 @@
+"""Whole modules: which functions correspond, and a verdict for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from planish.base.closing import Closing
+from planish.base.errors import UsageError, unknown
+from planish.base.hashing import digest
+from planish.base.records import Grade, Verdict
+from planish.llvm.toolchain import find_library
+from planish.proc.pool import Call, Pool, Reply
+from planish.store.store import Store
+from planish.verify.cache import Cache
+from planish.verify.requests import (
+    DEFAULT_BOUND,
+    DEFAULT_SECONDS,
+    HANDLER,
+    FunctionVerdict,
+    List,
+    Validate,
+)
+
+_SLACK = 3.0  # a worker's wall time is so many times the solvers', for encoding and tests
+_MEMORY = 12 << 30
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far to go.
+
+    bound    rounds of each loop
+    seconds  for the solvers, for each function
+    explain, run, proofs  as in `requests.Validate`
+    """
+
+    bound: int = DEFAULT_BOUND
+    seconds: float = DEFAULT_SECONDS
+    explain: bool = False
+    run: bool = True
+    proofs: bool = True
+
+    def __post_init__(self) -> None:
+        if self.bound < 1:
+            raise UsageError(f"the bound {self.bound} follows no loop", hint="give 1 or more")
+        if not 0 < self.seconds <= 3600:
+            raise UsageError(f"{self.seconds:g} seconds make no budget", hint="up to 3600")
+
+
+@dataclass(frozen=True)
+class Report:
+    """The verdicts of a module's functions, in its order.
+
+    missing  functions of `before` that `after` has not
+    """
+
+    functions: tuple[FunctionVerdict, ...]
+    missing: tuple[str, ...] = ()
+    cached: int = 0
+
+    @property
+    def refuted(self) -> tuple[FunctionVerdict, ...]:
+        return tuple(one for one in self.functions if one.grade is Grade.REFUTED)
+
+    def count(self, grade: Grade) -> int:
+        """Functions of this grade."""
+        return sum(1 for one in self.functions if one.grade is grade)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The weakest of all functions' verdicts."""
+        order = [Grade.REFUTED, Grade.UNKNOWN, Grade.TESTED, Grade.PROVED_TO_BOUND, Grade.PROVED]
+        if not self.functions:
+            return Verdict(Grade.UNKNOWN, "no function in both")
+        weakest = min(self.functions, key=lambda one: order.index(one.grade))
+        if weakest.grade in (Grade.REFUTED, Grade.UNKNOWN):
+            return Verdict(weakest.grade, f"({weakest.function})")
+        return weakest.verdict
+
+
+class Verifier(Closing):
+    """Verifying workers, kept for several modules. Raises ToolchainError without a solver."""
+
+    def __init__(
+        self, *, jobs: int = 1, seconds: float = DEFAULT_SECONDS, store: Store | None = None
+    ) -> None:
+        library, _, _ = find_library()
+        self._pool = Pool(
+            HANDLER, str(library), jobs=jobs, seconds=seconds * _SLACK + 10, memory=_MEMORY
+        )
+        self._cache = Cache(store)
+
+    def close(self) -> None:
+        """End the workers."""
+        self._pool.close()
+
+    def verify(
+        self,
+        before: bytes,
+        after: bytes,
+        *,
+        limits: Limits | None = None,
+        functions: Sequence[str] = (),
+        step: Callable[[FunctionVerdict], None] | None = None,
+    ) -> Report:
+        """Verdicts for every function with a body in both modules, or for those named.
+
+        step  called with each verdict as it comes
+        Raises UsageError for a module that cannot be read or a name that is not in both.
+        """
+        limits = limits or Limits()
+        keys = []
+        for data in (before, after):
+            keys.append(digest(data))
+            self._pool.keep(keys[-1], data)
+        first, second = (self._functions(key) for key in keys)
+        names = [name for name in first if name in second]
+        missing = tuple(name for name in first if name not in second)
+        for name in functions:
+            if name not in names:
+                raise unknown("function", name, names)
+        names = [name for name in names if name in functions] if functions else names
+        found: dict[str, FunctionVerdict] = {}
+        asked = []
+        for name in names:
+            held = self._cache.get(first[name], second[name], keys, limits)
+            if held is not None:
+                found[name] = held
+            else:
+                asked.append(name)
+        cached = len(found)
+        calls = [_call(name, keys, limits) for name in asked]
+        for at, reply in self._pool.stream(calls):
+            name = asked[at]
+            found[name] = _verdict(name, reply)
+            if reply.failure is None:
+                self._cache.put(first[name], second[name], keys, limits, found[name])
+            if step is not None:
+                step(found[name])
+        return Report(tuple(found[name] for name in names), missing, cached)
+
+    def common(self, before: bytes, after: bytes) -> list[str]:
+        """Functions with a body in both modules."""
+        found = []
+        for data in (before, after):
+            key = digest(data)
+            self._pool.keep(key, data)
+            found.append(self._functions(key))
+        return [name for name in found[0] if name in found[1]]
+
+    def _functions(self, key: str) -> dict[str, str]:
+        [reply] = self._pool.run([Call((), List(key), (key,))])
+        if reply.failure is not None:
+            reason = reply.reason.removeprefix("UsageError: ")
+            raise UsageError(f"cannot read the module: {reason}", hint="is it LLVM IR?")
+        return dict(reply.value)
+
+
+def _call(name: str, keys: Sequence[str], limits: Limits) -> Call:
+    request = Validate(
+        keys[0],
+        keys[1],
+        name,
+        limits.bound,
+        limits.seconds,
+        limits.explain,
+        limits.run,
+        limits.proofs,
+    )
+    return Call((), request, (keys[0], keys[1]))
+
+
+def _verdict(name: str, reply: Reply) -> FunctionVerdict:
+    if reply.failure is None:
+        verdict: FunctionVerdict = reply.value
+        return verdict
+    reason = f"the check ended early: {reply.failure}: {reply.reason.splitlines()[0][:200]}"
+    return FunctionVerdict(name, Verdict(Grade.UNKNOWN), reason)

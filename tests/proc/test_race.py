@@ -1,0 +1,45 @@
+"""The first useful answer counts; crashes and hangs are none, and nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import NoReturn
+
+from planish.proc.race import race
+
+
+def _hang() -> NoReturn:
+    while True:
+        time.sleep(1)
+
+
+def _die() -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+def test_the_first_useful_answer_wins() -> None:
+    done = race({"hangs": _hang, "no": lambda: 0, "yes": lambda: 7}, bool, seconds=20)
+    assert (done.winner, done.value) == ("yes", 7)
+
+
+def test_crash_and_error_are_named() -> None:
+    done = race({"dies": _die, "raises": lambda: 1 // 0}, lambda _: True, seconds=20)
+    assert done.winner == ""
+    assert done.ends["dies"] == "SIGKILL"
+    assert done.ends["raises"].startswith("ZeroDivisionError")
+
+
+def test_the_late_are_killed(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+
+    def late() -> NoReturn:
+        mark.write_text(str(os.getpid()))
+        _hang()
+
+    done = race({"late": late}, lambda _: True, seconds=1)
+    assert "no answer" in done.ends["late"]
+    assert not Path(f"/proc/{mark.read_text()}").exists()
