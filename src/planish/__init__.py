@@ -17,10 +17,10 @@ from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
 if TYPE_CHECKING:
     from planish.advise.explained import ExplainedTrace
     from planish.base.progress import Progress
+    from planish.tune.einsum import einsum
     from planish.tune.loops import tune_kernel
     from planish.tune.result import Result
     from planish.tune.tensors import compile_program as compile
-    from planish.tune.tensors import einsum
     from planish.verify.verify import Report
 
 __version__ = "0.1.0"
@@ -53,7 +53,7 @@ _TENSOR = {
     ),
     "Schedule": "planish.tensor.schedule",
     "compile": "planish.tune.tensors",
-    "einsum": "planish.tune.tensors",
+    "einsum": "planish.tune.einsum",
     "tune_kernel": "planish.tune.loops",
 }  # fmt: skip
 _RENAMED = {"compile": "compile_program"}

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from planish.base.errors import UsageError
 from planish.codegen import vir
-from planish.codegen.kernel import Ranges, Shape, build_kernel
+from planish.codegen.kernel import build_kernel
 from planish.codegen.layout import Place, move, place_temporary, row_major
+from planish.codegen.values import Ranges, Shape
 from planish.tensor.expr import Access
 from planish.tensor.loops import Do, For, Nest, Node, leaves, stages_of
 from planish.tensor.program import Stage

@@ -107,7 +107,7 @@ def _flops(vector: int) -> list[float]:
 
 
 def _bandwidth() -> list[float]:
-    from planish.tune.tensors import Einsum
+    from planish.tune.einsum import Einsum
 
     data = np.ones(_STREAM_BYTES // 4, np.float32)
     sum_all = Einsum("n->")

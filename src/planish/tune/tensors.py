@@ -1,7 +1,7 @@
 """Tensor programs compiled: schedule, machine code (or LLVM), calls on NumPy arrays.
 
 A Kernel is one program for one set of shapes and types; it keeps machine code for each set of
-strides that it is called with. An Einsum keeps a Kernel for each set of shapes and types.
+strides that it is called with.
 """
 
 from __future__ import annotations
@@ -35,13 +35,11 @@ from planish.codegen.x86.thunk import (
     python_entry,
 )
 from planish.measure.machine import processor
-from planish.tensor.einsum import Spec, einsum_program, parse_spec
 from planish.tensor.expr import Axis, Expr, Tensor, free_axes
 from planish.tensor.functions import define, named_axes
 from planish.tensor.loops import Nest
 from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
-from planish.tensor.types import Type, type_of
 from planish.tune.default_schedule import default_schedule, smallest_schedule
 from planish.tune.stage_rules import Target
 
@@ -437,25 +435,6 @@ def compile_program(
     )
 
 
-def einsum(
-    spec: str,
-    *,
-    semiring: str = "sum-product",
-    modulo: int | None = None,
-    types: Sequence[str] | None = None,
-    threads: int | None = 1,
-) -> Einsum:
-    """An einsum as a function of arrays, compiled on first call for their shapes and types.
-
-    spec      as NumPy has it: "mk,kn->mn"
-    semiring  sum-product, min-plus, max-plus, max-times, or-and, xor-and
-    modulo    sums of integers modulo that number
-    types     element types where NumPy has none: "bf16" is carried in uint16 arrays
-    threads   None is one for each core
-    """
-    return Einsum(spec, semiring=semiring, modulo=modulo, types=types, threads=threads)
-
-
 def as_tensors(outputs: Tensor | Expr | Sequence[Tensor]) -> list[Tensor]:
     """What a user asks to compile, as tensors; an expression becomes one called `out`."""
     if isinstance(outputs, Expr):
@@ -463,57 +442,3 @@ def as_tensors(outputs: Tensor | Expr | Sequence[Tensor]) -> list[Tensor]:
         axes = [Axis(name, given.get(name)) for name in free_axes(outputs)]
         return [define("out", axes, outputs)]
     return [outputs] if isinstance(outputs, Tensor) else list(outputs)
-
-
-class Einsum:
-    """What `einsum` gives; keeps a Kernel for each set of shapes and types."""
-
-    def __init__(
-        self,
-        spec: str,
-        *,
-        semiring: str = "sum-product",
-        modulo: int | None = None,
-        types: Sequence[str] | None = None,
-        threads: int | None = 1,
-    ) -> None:
-        self.spec: Spec = parse_spec(spec)
-        self._semiring = semiring
-        self._modulo = modulo
-        self._types = [type_of(t) for t in types] if types is not None else None
-        self._threads = threads
-        self._kernels: dict[object, Kernel] = {}
-        self._last: Kernel | None = None
-        self._count = len(self.spec.operands)
-
-    def __call__(self, *arrays: Array, out: Array | None = None) -> Any:
-        """The einsum of the arrays, in a new array or in `out`."""
-        last = self._last
-        fast = last._fast if last is not None else None
-        if fast is not None and len(arrays) == self._count:
-            assert last is not None
-            result = fast(arrays) if out is None else last._fast_into(arrays, out)
-            if result is not None:
-                return result
-        return self.kernel(*arrays)(*map(np.asarray, arrays), out=out)
-
-    def kernel(self, *arrays: Array) -> Kernel:
-        """The Kernel for arrays of these shapes and types."""
-        if len(arrays) != self._count:
-            raise UsageError(f"'{self.spec}' takes {self._count} arrays, not {len(arrays)}")
-        made = [np.asarray(a) for a in arrays]
-        key = tuple((a.shape, a.dtype) for a in made)
-        found = self._kernels.get(key)
-        if found is None:
-            types: list[Type] = self._types or [type_of(a.dtype) for a in made]
-            tensor = einsum_program(
-                self.spec.expand([a.ndim for a in made]), [a.shape for a in made], types,
-                semiring=self._semiring, modulo=self._modulo,
-            )  # fmt: skip
-            found = compile_program(tensor, threads=self._threads)
-            self._kernels[key] = found
-        self._last = found
-        return found
-
-    def __repr__(self) -> str:
-        return f"einsum('{self.spec}')"

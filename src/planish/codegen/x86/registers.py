@@ -102,10 +102,11 @@ _MEMORY = ("const", "load")
 def _may_fold(ins: vir.Ins, lanes: int) -> bool:
     if ins.op == "const":
         return True
-    return lanes > 1 and ins.n == lanes and ins.imm == ins.type and lanes * _SIZE[ins.type] >= 16
+    return lanes > 1 and ins.n == lanes and ins.imm == ins.type and lanes * SIZE[ins.type] >= 16
 
 
-_SIZE = {"f32": 4, "i32": 4, "f64": 8, "i64": 8}
+# Bytes of a lane, by the type of the register.
+SIZE = {"f32": 4, "i32": 4, "f64": 8, "i64": 8}
 
 
 def _fold_into(ins: vir.Ins, pending: dict[int, vir.Ins], folded: dict[int, vir.Ins]) -> None:
