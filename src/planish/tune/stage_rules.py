@@ -226,6 +226,15 @@ class StageRules:
             return None
         return rows[0], vectors[0]
 
+    def _weights(self) -> Access | None:
+        """A convolution's weights: read along vectors, the same for all rows, by plain axes."""
+        outputs = {a for a in self.stage.axes if a != self.vector}
+        found = [a for a in self.stage.reads if self.vector in self._axes(a)]
+        if len(found) != 1 or outputs & set(self._axes(found[0])):
+            return None
+        plain = all(len(i.terms) == 1 and i.terms[0][1] == 1 for i in found[0].indices)
+        return found[0] if plain and self._stride(found[0], self.vector) == 1 else None
+
     def _strided_window(self) -> Access | None:
         """The one operand that lies badly along the vector axis and is worth spreading out."""
         strided = [a for a in self.stage.reads if self._stride(a, self.vector) not in (0, 1)]
@@ -249,7 +258,9 @@ class StageRules:
             if self._strided_window() is not None:
                 return {**found, "pack": 1, "outer": 1}
             outer = self.extents[self.vector] > width and self._walked() > self.target.l2 // 4
-            return {**found, "outer": int(outer)}
+            reused = math.prod(self.extents[a] for a in self.stage.axes if a != self.vector)
+            pack = outer and reused >= 24 * rows and self._weights() is not None
+            return {**found, "outer": int(outer), "pack": int(pack)}
         return {**found, **self._product_choices(product[1], rows, width)}
 
     def _product_choices(self, b: Access, rows: int, width: int) -> dict[str, int]:
@@ -390,6 +401,11 @@ class StageRules:
         batch = [x for x in stage.axes if x not in (m, n)]
         if product is None:
             window = self._strided_window()
+            weights = self._weights()
+            if window is None and weights is not None:
+                inner = [x for x in stage.bound if x in self._axes(weights)]
+                order = [f"{n}/{width}", *inner, n]
+                return [step("pack", name, weights.tensor.name, "as", *order)]
             if window is None:
                 return []
             own = [x for x in dict.fromkeys(self._axes(window)) if x != n]
