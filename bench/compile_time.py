@@ -79,6 +79,11 @@ def main() -> None:
         "run O0/ours",
     )
     common.show("compile time", columns, rows)
+    numbers = np.random.default_rng(0)
+    pair = [numbers.standard_normal((512, 512)).astype(np.float32) for _ in range(2)]
+    square = next(c.tensor for c in tensor_cases.cases() if c.name == "512x512x512")
+    first = _median(lambda: pl.compile(square, store=False)(*pair), given.repeats)
+    print(f"512^3: program to result of the first call, in a warm process: {first * 1e3:.2f} ms")
     for level, values in ratios.items():
         print(f"LLVM -{level} over ours: geomean {statistics.geometric_mean(values):.0f}x")
 

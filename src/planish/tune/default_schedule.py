@@ -21,6 +21,16 @@ def default_schedule(
 
     strides  bytes by tensor name, where an argument is not contiguous
     """
+    return default_nest(program, target, threads, strides)[0]
+
+
+def default_nest(
+    program: Program,
+    target: Target,
+    threads: int = 1,
+    strides: Mapping[str, tuple[int, ...]] | None = None,
+) -> tuple[Schedule, Nest]:
+    """The rules' schedule with the nest that it makes, so that it is made once."""
     rules = {s.name: StageRules(s, target, strides or {}) for s in program.stages}
     return assemble(program, rules, {}, threads)
 
@@ -32,7 +42,7 @@ def smallest_schedule(
     rules = {s.name: StageRules(s, target, strides) for s in program.stages}
     small = {"rows": 1, "vectors": 1, "unroll": 1}
     choices = {name: {k: small[k] for k in r.choices() if k in small} for name, r in rules.items()}
-    return assemble(program, rules, choices, threads)
+    return assemble(program, rules, choices, threads)[0]
 
 
 def assemble(
@@ -40,8 +50,8 @@ def assemble(
     rules: Mapping[str, StageRules],
     choices: Mapping[str, Mapping[str, int]],
     threads: int = 1,
-) -> Schedule:
-    """The schedule for choices by stage, the rules' own where none are given.
+) -> tuple[Schedule, Nest]:
+    """The schedule (and its nest) for choices by stage, the rules' own where none are given.
 
     Raises UsageError where a choice cannot be taken.
     """
@@ -55,7 +65,7 @@ def assemble(
     if threads > 1:
         nest, added = _threads(nest, program, threads)
         steps += added
-    return Schedule(tuple(steps))
+    return Schedule(tuple(steps)), nest
 
 
 def _apply(nest: Nest, wanted: Sequence[Step]) -> tuple[Nest, list[Step]]:

@@ -64,7 +64,7 @@ class LoopSpace:
         return self._schedules[actions]
 
     def _make(self, actions: Sequence[str]) -> Schedule:
-        return assemble(self.program, self._rules, self._given(actions), self.threads)
+        return assemble(self.program, self._rules, self._given(actions), self.threads)[0]
 
     def _given(self, actions: Sequence[str]) -> dict[str, dict[str, int]]:
         """The choices by stage."""

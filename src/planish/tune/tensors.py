@@ -40,7 +40,7 @@ from planish.tensor.functions import define, named_axes
 from planish.tensor.loops import Nest
 from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
-from planish.tune.default_schedule import default_schedule, smallest_schedule
+from planish.tune.default_schedule import default_nest, smallest_schedule
 from planish.tune.stage_rules import Target
 
 if TYPE_CHECKING:
@@ -123,18 +123,23 @@ class Kernel:
     @functools.cached_property
     def schedule(self) -> Schedule:
         """The steps that make the nest out of the plain one."""
-        return self._schedule(self._plain)
+        return self._planned[0]
 
     @functools.cached_property
     def loops(self) -> Nest:
         """The scheduled nest."""
-        return self.schedule.apply(self.program)
+        return self._planned[1]
 
-    def _schedule(self, strides: Strides) -> Schedule:
+    @functools.cached_property
+    def _planned(self) -> tuple[Schedule, Nest]:
+        return self._plan(self._plain)
+
+    def _plan(self, strides: Strides) -> tuple[Schedule, Nest]:
+        """The schedule for these strides, and its nest."""
         if self._given is not None:
-            return self._given
+            return self._given, self._given.apply(self.program)
         target = Target.of(processor(), self._vector)
-        return default_schedule(self.program, target, self.threads, self._named(strides))
+        return default_nest(self.program, target, self.threads, self._named(strides))
 
     def _named(self, strides: Strides) -> dict[str, tuple[int, ...]]:
         return {t.name: s for t, s in zip(self._arguments, strides, strict=True)}
@@ -164,7 +169,7 @@ class Kernel:
     def _build(self, strides: Strides) -> Image:
         """By the x86 generator where it can; else by LLVM, and the ledger says why."""
         named = self._named(strides)
-        nest = self.loops if strides == self._plain else self._schedule(strides).apply(self.program)
+        nest = self.loops if strides == self._plain else self._plan(strides)[1]
         if self._path == "x86":
             try:
                 return build_image(nest, self._vector, named)
