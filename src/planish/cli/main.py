@@ -53,6 +53,7 @@ def group() -> None:
     planish opt lz4.c --replay     build it again from planish.lock, with no search
     planish compile "mk,kn->mn" --shape m=512,k=512,n=512     a tensor kernel and its speed
     planish trace run.json.gz      where the time of a GPU job went, and who is to blame
+    planish verify a.ll b.ll       proved, tested or refuted, function by function
     planish doctor                 see which compiler is used
     """
 

@@ -30,11 +30,17 @@ class Answer:
     reason: str = ""
 
 
-def load() -> tuple[str, ...]:
-    """Import the solvers that are installed; raises ToolchainError where there is none."""
+def installed() -> tuple[str, ...]:
+    """The solvers that there are; raises ToolchainError where there is none."""
     found = tuple(name for name in ("z3", "bitwuzla") if find_spec(name) is not None)
     if not found:
         raise ToolchainError("no SMT solver is installed", hint=f"install them: {INSTALL}")
+    return found
+
+
+def load() -> tuple[str, ...]:
+    """Import the solvers that are installed; raises ToolchainError where there is none."""
+    found = installed()
     for name in found:
         __import__(name)
     return found

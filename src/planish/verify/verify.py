@@ -12,6 +12,7 @@ from planish.base.records import Grade, Verdict
 from planish.llvm.toolchain import find_library
 from planish.proc.pool import Call, Pool, Reply
 from planish.store.store import Store
+from planish.verify import solvers
 from planish.verify.cache import Cache
 from planish.verify.requests import (
     DEFAULT_BOUND,
@@ -85,6 +86,7 @@ class Verifier(Closing):
     def __init__(
         self, *, jobs: int = 1, seconds: float = DEFAULT_SECONDS, store: Store | None = None
     ) -> None:
+        solvers.installed()  # told here, rather than by a worker that cannot start
         library, _, _ = find_library()
         self._pool = Pool(
             HANDLER, str(library), jobs=jobs, seconds=seconds * _SLACK + 10, memory=_MEMORY
