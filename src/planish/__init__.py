@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planish.base.errors import PlanishError
-from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
-
 if TYPE_CHECKING:
     from planish.advise.explained import ExplainedTrace
+    from planish.base.errors import PlanishError
     from planish.base.progress import Progress
+    from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
     from planish.tune.einsum import einsum
     from planish.tune.loops import tune_kernel
     from planish.tune.result import Result
@@ -40,8 +39,12 @@ __all__ = [
     "verify",
 ]
 
-# The tensor language: found here, imported (with NumPy) when first used.
-_TENSOR = {
+# Found here, imported when first used: `planish cc` starts a thousand times in a build.
+_LAZY = {
+    "PlanishError": "planish.base.errors",
+    **dict.fromkeys(
+        ("Budget", "Ledger", "Measurement", "Outcome", "Verdict"), "planish.base.records"
+    ),
     **dict.fromkeys(("axes", "cast"), "planish.tensor.expr"),
     **dict.fromkeys(
         (
@@ -60,15 +63,15 @@ _RENAMED = {"compile": "compile_program"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _TENSOR:
+    if name not in _LAZY:
         raise AttributeError(f"module 'planish' has no attribute '{name}'")
-    found = getattr(importlib.import_module(_TENSOR[name]), _RENAMED.get(name, name))
+    found = getattr(importlib.import_module(_LAZY[name]), _RENAMED.get(name, name))
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_TENSOR})
+    return sorted({*__all__, *_LAZY})
 
 
 def optimize(
@@ -106,6 +109,7 @@ def optimize(
     Returns a Result with `.baseline`, `.best`, `.recipe`, `.ledger` and `.save(path)`.
     Raises PlanishError (file missing, does not compile, unknown name, no toolchain).
     """
+    from planish.base.records import Budget
     from planish.store.store import Store
     from planish.tune.passes import optimise
     from planish.tune.session import Options, Session

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +43,47 @@ def _home_cache() -> Path:
     try:
         return Path.home() / ".cache"
     except RuntimeError:  # a container run under a number that no user has
+        import tempfile
+
         return Path(tempfile.gettempdir()) / f"cache-{os.getuid()}"
+
+
+@dataclass(frozen=True)
+class BuildConfig:
+    """What the environment says to `planish cc` and `planish c++`.
+
+    compilers  PLANISH_CC and PLANISH_CXX: the real compilers, by role; empty for none given
+    record     PLANISH_RECORD: where units are noted; set by `planish record`
+    shims      PLANISH_SHIMS: a folder of PATH that does not count; set by `planish record`
+    lock       PLANISH_LOCK: the lockfile, instead of the nearest planish.lock above the source
+    verbose    PLANISH_VERBOSE: say what is replayed and what is handed on
+    path       PATH
+    """
+
+    compilers: dict[str, str]
+    record: str
+    shims: str
+    lock: str
+    verbose: bool
+    path: tuple[str, ...]
+
+
+def read_build_config() -> BuildConfig:
+    """Read the environment now."""
+    env = os.environ
+    return BuildConfig(
+        {"cc": env.get("PLANISH_CC", ""), "c++": env.get("PLANISH_CXX", "")},
+        env.get("PLANISH_RECORD", ""),
+        env.get("PLANISH_SHIMS", ""),
+        env.get("PLANISH_LOCK", ""),
+        bool(env.get("PLANISH_VERBOSE")),
+        tuple(folder for folder in env.get("PATH", "").split(os.pathsep) if folder),
+    )
+
+
+def with_environment(**values: str) -> dict[str, str]:
+    """The environment for a command, with some of it changed."""
+    return {**os.environ, **values}
 
 
 def pin_numpy(threads: int) -> None:

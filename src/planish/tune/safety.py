@@ -30,31 +30,42 @@ def without(recipe: Recipe, found: Sequence[str]) -> Recipe:
 
 
 def culprits(recipe: Recipe, passes: Callable[[Recipe], bool]) -> tuple[list[str], int]:
-    """Elements without which the test passes, by bisection, and the number of builds it took.
+    """Elements without which the test passes, and the number of builds it took to find them.
 
-    The shortest failing prefix ends in a culprit; it is taken out and the search goes on with the
-    rest. Empty when the recipe fails even with no element, or has too many culprits.
+    Empty when the recipe fails even with no element, or has too many culprits.
     """
     names = elements(recipe)
-    chosen = [True] * len(names)
-    found: list[str] = []
+    found, tried = blame(len(names), lambda marks: passes(keep(recipe, marks)), _MOST_CULPRITS)
+    return [names[at] for at in found or []], tried
+
+
+def blame(
+    count: int, passes: Callable[[Sequence[bool]], bool], most: int
+) -> tuple[list[int] | None, int]:
+    """Which of `count` things a test fails for, by bisection, and the number of tests.
+
+    passes  whether the test passes with the marked things only
+    The shortest failing prefix ends in a culprit; it is taken out and the search goes on with the
+    rest. None when it fails even with nothing, or with more than `most` culprits.
+    """
+    chosen = [True] * count
+    found: list[int] = []
     tried = 0
 
-    def works(count: int) -> bool:
+    def works(first: int) -> bool:
         nonlocal tried
         tried += 1
-        marks = [mark and at < count for at, mark in enumerate(chosen)]
-        return passes(keep(recipe, marks))
+        return passes([mark and at < first for at, mark in enumerate(chosen)])
 
     if not works(0):
-        return [], tried
-    while not works(len(names)):
-        if len(found) == _MOST_CULPRITS:
-            return [], tried
-        good, bad = 0, len(names)
+        return None, tried
+    while not works(count):
+        if len(found) == most:
+            return None, tried
+        good, bad = 0, count
         while bad - good > 1:
             middle = (good + bad) // 2
             good, bad = (middle, bad) if works(middle) else (good, middle)
         chosen[bad - 1] = False
-        found.append(names[bad - 1])
+        found.append(bad - 1)
     return found, tried
