@@ -1,0 +1,134 @@
+"""`planish cc` and `planish c++`: a compiler that replays what is locked and hands on the rest.
+
+It starts before anything else of Planish is imported, since a build starts it a thousand times.
+The object of a unit that is not in the lockfile, or whose replay fails, is the real compiler's.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from planish.base.config import BuildConfig, read_build_config
+from planish.build import invocation
+from planish.build.invocation import Unit
+
+_LOCK = "planish.lock"
+_NAMES = {"cc": ("clang", "cc", "gcc"), "c++": ("clang++", "c++", "g++")}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run as `cc` or `c++`; the exit code is the compiler's."""
+    role, words = arguments[0], list(arguments[1:])
+    given = read_build_config()
+    verbose = given.verbose
+    compiler = real_compiler(role, given)
+    unit = invocation.parse(words)
+    if given.record:
+        return _record(compiler, words, unit, Path(given.record))
+    lock = _find_lock(unit, given.lock) if unit is not None else None
+    if unit is None or lock is None:
+        _say(verbose, "handed on")
+        return _hand_on(compiler, words)
+    if unit.dependencies:  # the real compiler writes them, and an object to fall back to
+        code = subprocess.run([*compiler, *words]).returncode
+        if code:
+            return code
+        _say(verbose, _replay(unit, lock) or "replayed")
+        return 0
+    problem = _replay(unit, lock)
+    _say(verbose, problem or "replayed")
+    return _hand_on(compiler, words) if problem else 0
+
+
+def real_compiler(role: str, given: BuildConfig) -> list[str]:
+    """PLANISH_CC (or PLANISH_CXX), else clang, cc, gcc of the PATH, else the bundled front end."""
+    if given.compilers[role]:
+        return shlex.split(given.compilers[role])
+    folders = [folder for folder in given.path if folder != given.shims]
+    for name in _NAMES[role]:
+        found = shutil.which(name, path=os.pathsep.join(folders))
+        if found:
+            return [found]
+    import ziglang
+
+    zig = str(Path(ziglang.__file__).parent / "zig")
+    return [zig, "c++" if role == "c++" else "cc"]
+
+
+def _hand_on(compiler: list[str], words: list[str]) -> int:
+    """Become the real compiler."""
+    try:
+        os.execvp(compiler[0], [*compiler, *words])
+    except OSError as error:
+        print(f"planish: error: cannot run {compiler[0]}: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _record(compiler: list[str], words: list[str], unit: Unit | None, record: Path) -> int:
+    code = subprocess.run([*compiler, *words]).returncode
+    if code == 0 and unit is not None:
+        from planish.build.units import Recorded, append
+
+        own = _size(Path(unit.output))
+        append(record, Recorded(str(Path.cwd()), unit.source, unit.output, unit.flags, own))
+    return code
+
+
+def _size(path: Path) -> int:
+    """Allocated bytes of an object; 0 where it cannot be read as one."""
+    from planish.base.errors import PlanishError
+    from planish.measure.sizes import measure_object
+
+    try:
+        return sum(measure_object(path.read_bytes()).sections.values())
+    except (OSError, PlanishError):
+        return 0
+
+
+def _find_lock(unit: Unit, given: str) -> Path | None:
+    """The lockfile that names the source: the one given, or the nearest above it."""
+    source = Path(os.path.abspath(unit.source))
+    candidates = [Path(given)] if given else [folder / _LOCK for folder in source.parents]
+    for path in candidates:
+        if path.is_file():
+            name = os.path.relpath(source, path.parent).replace(os.sep, "/")
+            # Reading the whole file would cost more than most units: look for the name first.
+            text = path.read_text(encoding="utf-8", errors="replace")
+            return path if f'source = "{name}"' in text else None
+    return None
+
+
+def _replay(unit: Unit, lock: Path) -> str:
+    """Write the object by the lockfile; the reason where that cannot be done."""
+    from planish.base.errors import PlanishError
+    from planish.base.files import write_atomic
+    from planish.store import lockfile
+    from planish.tune.replay import replay
+    from planish.tune.session import Options, Session
+    from planish.tune.source import Request
+
+    try:
+        held = lockfile.load(lock)
+        with Session(jobs=1, store=None) as session:
+            (result,) = replay(
+                session, [Path(unit.source)], Request(unit.flags), Options(), held, lock.parent
+            )
+        if isinstance(result, PlanishError):
+            return str(result)
+        if result.stale:
+            return "the entry is stale"
+        write_atomic(Path(unit.output), result.artefact)
+    except PlanishError as error:
+        return str(error)
+    return ""
+
+
+def _say(verbose: bool, words: str) -> None:
+    if verbose:
+        print(f"planish cc: {words}", file=sys.stderr)
