@@ -19,7 +19,7 @@ from planish.build.invocation import Unit, parse
         ("-c a.c -oa.obj -I inc", Unit("a.c", "a.obj", ("-I", "inc"), False)),
         ("-MMD -MF a.d -c a.c", Unit("a.c", "a.o", ("-MMD", "-MF", "a.d"), True)),
         ("-D N=1 -c a.cpp", Unit("a.cpp", "a.o", ("-D", "N=1"), False)),
-        ("-target armv7-none-eabi -c a.c", Unit("a.c", "a.o", ("-target", "armv7-none-eabi"), False)),
+        ("-target arm-none-eabi -c a.c", Unit("a.c", "a.o", ("-target", "arm-none-eabi"), False)),
     ],
 )  # fmt: skip
 def test_units(command: str, unit: Unit) -> None:
@@ -29,7 +29,8 @@ def test_units(command: str, unit: Unit) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "a.o b.o -o prog", "-c a.c b.c", "-E a.c", "-S a.c", "-M a.c", "-c a.s", "-c -", "@args -c a.c",
+        "a.o b.o -o prog", "-c a.c b.c", "-E a.c", "-S a.c", "-M a.c", "-c a.s", "-c -",
+        "@args -c a.c",
         "-c -x c a.txt", "--version", "", "-c", "-flto -c a.c", "-c a.c -save-temps", "-c a.c -###",
         "-fprofile-use=x -c a.c",
     ],

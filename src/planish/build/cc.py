@@ -93,7 +93,7 @@ def _size(path: Path) -> int:
 
 def _find_lock(unit: Unit, given: str) -> Path | None:
     """The lockfile that names the source: the one given, or the nearest above it."""
-    source = Path(os.path.abspath(unit.source))
+    source = Path(os.path.normpath(Path.cwd() / unit.source))
     candidates = [Path(given)] if given else [folder / _LOCK for folder in source.parents]
     for path in candidates:
         if path.is_file():

@@ -12,16 +12,74 @@ from pathlib import PurePath
 
 # Options whose value is the following word.
 _TAKES_VALUE = frozenset(
-    "-I -D -U -isystem -iquote -idirafter -include -imacros -isysroot --sysroot -x -target -arch "
-    "-MF -MT -MQ -Xclang -Xpreprocessor -Xassembler -Xlinker -mllvm -L -l -T -u -z -e -b -V -B "
-    "-framework -F -aux-info --param -iprefix -iwithprefix -iwithprefixbefore -o -G -A "
-    "-dumpbase -dumpdir -specs -stdlib".split()
+    [
+        "-I",
+        "-D",
+        "-U",
+        "-isystem",
+        "-iquote",
+        "-idirafter",
+        "-include",
+        "-imacros",
+        "-isysroot",
+        "--sysroot",
+        "-x",
+        "-target",
+        "-arch",
+        "-MF",
+        "-MT",
+        "-MQ",
+        "-Xclang",
+        "-Xpreprocessor",
+        "-Xassembler",
+        "-Xlinker",
+        "-mllvm",
+        "-L",
+        "-l",
+        "-T",
+        "-u",
+        "-z",
+        "-e",
+        "-b",
+        "-V",
+        "-B",
+        "-framework",
+        "-F",
+        "-aux-info",
+        "--param",
+        "-iprefix",
+        "-iwithprefix",
+        "-iwithprefixbefore",
+        "-o",
+        "-G",
+        "-A",
+        "-dumpbase",
+        "-dumpdir",
+        "-specs",
+        "-stdlib",
+    ]
 )
 _SOURCES = frozenset((".c", ".cc", ".cpp", ".cxx", ".c++", ".C"))
 # What makes another thing than one object, or another language than C and C++.
 _OTHER_MODES = frozenset(
-    "-E -S -M -MM -### --version -v -dumpmachine -dumpversion -print-search-dirs -x "
-    "-fsyntax-only -emit-llvm -save-temps -flto -fprofile-generate".split()
+    [
+        "-E",
+        "-S",
+        "-M",
+        "-MM",
+        "-###",
+        "--version",
+        "-v",
+        "-dumpmachine",
+        "-dumpversion",
+        "-print-search-dirs",
+        "-x",
+        "-fsyntax-only",
+        "-emit-llvm",
+        "-save-temps",
+        "-flto",
+        "-fprofile-generate",
+    ]
 )
 _WRITES_DEPENDENCIES = ("-MD", "-MMD")
 

@@ -17,7 +17,6 @@ from planish.tune.safety import blame
 from planish.tune.session import Options, Session
 from planish.tune.source import Request
 
-
 # More units than this that break a test, and the recipes are not worth saving.
 _MOST_CULPRITS = 8
 
@@ -67,7 +66,9 @@ def tune_units(
 
 def _tune(session: Session, unit: Recorded, options: Options, lock: Path) -> Outcome:
     name = lock_name(unit.path, lock.parent)
-    entries = [e for e in lockfile.load(lock).entries if e.source == name and e.goal == options.goal]
+    entries = [
+        e for e in lockfile.load(lock).entries if e.source == name and e.goal == options.goal
+    ]
     try:
         with _inside(Path(unit.folder)):
             result = optimise(session, unit.path, Request(unit.flags), options, entries)
