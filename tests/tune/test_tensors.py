@@ -227,3 +227,18 @@ def test_a_call_by_several_threads_at_once_is_right() -> None:
 def test_importing_planish_imports_no_numpy() -> None:
     code = "import sys, planish; assert 'numpy' not in sys.modules; planish.tensor('A', (2,))"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_kernel_that_the_machine_lacks_instructions_for_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from planish.measure.machine import Processor
+
+    (i,) = pl.axes("i")
+    y = pl.define("y", [i], pl.tensor("x", (8,))[i] + 1.0)
+    monkeypatch.setattr(Processor, "vector", property(lambda self: 32))
+    with pytest.raises(UsageError, match="avx512 does not run here"):
+        pl.compile(y, target="avx512")(np.zeros(8, np.float32))
+    monkeypatch.setattr(Processor, "vector", property(lambda self: 0))
+    with pytest.raises(UsageError, match="neither AVX2"):
+        pl.compile(y)

@@ -77,6 +77,11 @@ def vector_of(target: str) -> int:
     widths = {"native": processor().vector, "avx2": 32, "avx512": 64, "aarch64": 16}
     if target not in widths:
         raise unknown("target", target, list(widths))
+    if not widths[target]:
+        raise UsageError(
+            "this machine has neither AVX2 with FMA nor AVX-512, and kernels need one of them",
+            hint="object files for others can be written: target avx2, avx512 or aarch64",
+        )
     return widths[target]
 
 
@@ -181,7 +186,7 @@ class Kernel:
                 self.ledger.fallbacks.append(f"LLVM instead of x86: {error}")
         from planish.tune.tensor_llvm import llvm_image
 
-        return llvm_image(nest, self._vector or 16, named)
+        return llvm_image(nest, self._vector, named)
 
     def _smaller(self, named: Mapping[str, tuple[int, ...]]) -> Image | None:
         """The rules' schedule with the smallest tiles, where that is enough for the x86 path."""
@@ -227,9 +232,9 @@ class Kernel:
     def _checked_call(
         self, arrays: Sequence[Array], out: Array | None, named: Mapping[str, Array]
     ) -> Any:
-        if self.target == "aarch64":
+        if self.target == "aarch64" or processor().vector < self._vector:
             raise UsageError(
-                "a kernel for aarch64 does not run here", hint="save it as an object file"
+                f"a kernel for {self.target} does not run here", hint="save it as an object file"
             )
         inputs = self._bind(arrays, named)
         outputs = self._outputs(out)
