@@ -114,13 +114,12 @@ def optimize(
     from planish.tune.passes import optimise
     from planish.tune.session import Options, Session
     from planish.tune.source import Request
-    from planish.verify.verify import Limits
 
     if isinstance(budget, int | str):
         budget = Budget.parse(str(budget))
     options = Options(
         goal=goal, budget=budget, policy=policy, seed=seed, functions=functions,
-        emit=emit, explain=explain, check=check, verify=Limits(seconds=3) if verify else None,
+        emit=emit, explain=explain, check=check, verify=verify,
     )  # fmt: skip
     request = Request(tuple(flags), baseline, target, cpu)
     with Session(

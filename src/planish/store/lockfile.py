@@ -25,8 +25,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-import tomli_w
-
 from planish.base.errors import LockError, PlanishError
 from planish.base.files import write_atomic
 
@@ -110,6 +108,8 @@ class Lockfile:
         document: dict[str, Any] = {"version": VERSION, **_sorted(self.extra)}
         if self.entries:
             document["task"] = [_table(entry) for entry in self.entries]
+        import tomli_w  # only here: a replay writes none
+
         # Inside a multi-line string the writer would turn "\r\n" into "\n".
         exotic = any("\r\n" in text for text in _texts(document))
         return tomli_w.dumps(document, multiline_strings=not exotic)

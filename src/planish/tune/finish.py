@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from planish.base.errors import UsageError
 from planish.base.records import Grade, Verdict
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import Build, Built
 from planish.proc.pool import Call
-from planish.tune import verified
-from planish.tune.safety import culprits, without
+from planish.tune.result import Finished
 from planish.tune.session import Options, Session
-from planish.tune.source import Baseline, Task, default_pipeline
-from planish.verify.verify import Report
+from planish.tune.source import Baseline, Task, baseline, default_pipeline
 
-
-@dataclass(frozen=True)
-class Finished:
-    """What is handed out.
-
-    recipe    empty when it is the baseline itself
-    value     the goal's value
-    fallbacks, checks  what happened on the way, in words
-    """
-
-    recipe: Recipe
-    artefact: bytes
-    value: int
-    sections: dict[str, int]
-    verdict: Verdict
-    fallbacks: tuple[str, ...] = ()
-    checks: tuple[str, ...] = ()
-    builds: int = 0
+if TYPE_CHECKING:
+    from planish.tune.verified import Verified
 
 
 def finish(
@@ -48,6 +30,8 @@ def finish(
         raise UsageError(
             "the test fails on the baseline, too", hint="it cannot judge the optimised program"
         )
+    from planish.tune.safety import culprits, without
+
     fallbacks: list[str] = []
     builds = 0
     while recipe != Recipe():
@@ -56,21 +40,19 @@ def finish(
         if built is None:
             fallbacks.append(problem)
             break
-        value, sections = value_of(built, options)
+        value = built.value(options.goal)
         if value >= before.value(options.goal):
             fallbacks.append("nothing beat the baseline")
             break
         tests = options.check is None or options.check(built.artefacts["obj"])
-        report = None
-        if tests and options.verify is not None:
-            report = verified.report_on(session, task, built, options.verify)
-        if tests and (report is None or not verified.problem(report, options)):
-            return _kept(recipe, built, value, sections, options, fallbacks, builds, report)
-        if report is not None and not report.refuted:
-            fallbacks.append(verified.problem(report, options))
+        verified = _verified(session, task, built, options) if tests else None
+        if tests and (verified is None or not verified.problem):
+            return _kept(recipe, built, options, fallbacks, builds, verified)
+        if verified is not None and not verified.refuted:
+            fallbacks.append(verified.problem)
             break
-        what = "the test fails" if report is None else verified.problem(report, options)
-        names = [one.function for one in report.refuted] if report is not None else []
+        what = "the test fails" if verified is None else verified.problem
+        names = verified.refuted if verified is not None else []
         holds = functools.partial(_holds, session, task, options=options, refuted=names)
         found, tried = culprits(recipe, holds)
         builds += tried
@@ -84,6 +66,13 @@ def finish(
             break
         recipe = without(recipe, found)
     return _baseline(session, task, before, options, fallbacks, builds)
+
+
+def before_of(session: Session, task: Task, options: Options) -> Baseline:
+    """The baseline, as far as the options need it."""
+    return baseline(
+        task, options.goal, session.toolchain, session.pool, code="obj" in options.keeps
+    )
 
 
 def build_once(session: Session, task: Task, recipe: Recipe, options: Options) -> Built:
@@ -127,39 +116,40 @@ def _holds(
     built, _ = _build(session, task, recipe, options)
     if built is None:
         return False
-    if options.verify is not None and refuted:
-        report = verified.report_on(session, task, built, options.verify)
-        return not any(one.function in refuted for one in report.refuted)
+    verified = _verified(session, task, built, options) if refuted else None
+    if verified is not None:
+        return not any(name in refuted for name in verified.refuted)
     return options.check is None or options.check(built.artefacts["obj"])
 
 
-def value_of(built: Built, options: Options) -> tuple[int, dict[str, int]]:
-    """The goal's value and the sections of what was built with its object kept."""
-    value = built.size if options.goal == "size" else built.instructions
-    return value, dict(built.sections)
+def _verified(session: Session, task: Task, built: Built, options: Options) -> Verified | None:
+    """What verification says, where it was asked for: it is imported for that alone."""
+    if not options.verify:
+        return None
+    from planish.tune.verified import verify_build
+
+    return verify_build(session, task, built, tested=options.check is not None)
 
 
 def _kept(
     recipe: Recipe,
     built: Built,
-    value: int,
-    sections: dict[str, int],
     options: Options,
     fallbacks: list[str],
     builds: int,
-    report: Report | None = None,
+    verified: Verified | None = None,
 ) -> Finished:
     checks = ["module verifier", "replayed to the same bytes"]
     verdict = Verdict(Grade.UNKNOWN)
     if options.check is not None:
         checks.append("the given test passes")
         verdict = Verdict(Grade.TESTED, "by the given test")
-    if report is not None:
-        checks.append(verified.words(report))
-        verdict = verified.verdict_of(report, options)
+    if verified is not None:
+        checks.append(verified.words)
+        verdict = verified.verdict
     return Finished(
-        recipe, built.artefacts[options.emit], value, sections, verdict,
-        tuple(fallbacks), tuple(checks), builds,
+        recipe, built.artefacts[options.emit], built.value(options.goal), dict(built.sections),
+        verdict, tuple(fallbacks), tuple(checks), builds,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from planish.base.errors import CompileError, PlanishError, UsageError, unknown
 from planish.base.files import write_atomic
 from planish.llvm import frontend, vocabulary
 from planish.llvm.recipe import Recipe
-from planish.llvm.requests import Facts, Inspect, Job
+from planish.llvm.requests import UNITS, Facts, Inspect, Job
 from planish.llvm.vocabulary import Vocabulary
 from planish.model.corpus import (
     Module,
@@ -30,7 +30,7 @@ from planish.search.protocol import Plan
 from planish.store.store import Key
 from planish.tune.differential import Subject, expel, prepare
 from planish.tune.learn import Learned, Sample, Settings, learn
-from planish.tune.pass_evaluator import UNITS, PassEvaluator
+from planish.tune.pass_evaluator import PassEvaluator
 from planish.tune.pass_space import PassSpace, describe, to_plan, to_recipe
 from planish.tune.session import Session
 from planish.tune.source import default_pipeline

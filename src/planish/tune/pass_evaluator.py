@@ -12,8 +12,6 @@ from planish.search.protocol import Plan
 from planish.store.store import Key, Store
 from planish.tune.pass_space import describe, to_recipe
 
-UNITS = {"size": "bytes", "instructions": "instructions"}
-
 
 @dataclass
 class Counts:

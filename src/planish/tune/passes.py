@@ -13,24 +13,24 @@ from planish.base.progress import Step
 from planish.base.records import Ledger, Outcome
 from planish.llvm import vocabulary
 from planish.llvm.recipe import Recipe
+from planish.llvm.requests import UNITS
 from planish.search.loop import run
 from planish.search.protocol import Best, Plan
 from planish.store.lockfile import LockEntry
 from planish.store.store import Key
 from planish.tune.coreset import Coreset, load_coreset
 from planish.tune.explain import explain
-from planish.tune.finish import Finished, finish
-from planish.tune.pass_evaluator import UNITS, PassEvaluator
+from planish.tune.finish import before_of, finish
+from planish.tune.pass_evaluator import PassEvaluator
 from planish.tune.pass_space import PassSpace, to_plan, to_recipe
 from planish.tune.policies import make_policy
-from planish.tune.result import Result, Share
+from planish.tune.result import Finished, Result, Share, to_result
 from planish.tune.session import Options, Session
 from planish.tune.source import (
     Baseline,
     Request,
     Task,
     architecture,
-    baseline,
     default_pipeline,
     load,
 )
@@ -77,13 +77,6 @@ def optimise(
     )
 
 
-def before_of(session: Session, task: Task, options: Options) -> Baseline:
-    """The baseline, as far as the options need it."""
-    return baseline(
-        task, options.goal, session.toolchain, session.pool, code="obj" in options.keeps
-    )
-
-
 def make_space(session: Session, task: Task, coreset: Coreset, level: str) -> PassSpace:
     """The vocabulary of this LLVM and target, without what was expelled."""
     words = vocabulary.load(
@@ -102,45 +95,6 @@ def make_space(session: Session, task: Task, coreset: Coreset, level: str) -> Pa
 def make_key(session: Session, task: Task, goal: str) -> Key:
     """What outcomes of the task are stored under."""
     return Key(task=task.hash, target=task.target, goal=goal, compiler=session.compiler)
-
-
-def to_result(
-    session: Session,
-    task: Task,
-    before: Baseline,
-    done: Finished,
-    options: Options,
-    ledger: Ledger,
-    shares: Sequence[Share] = (),
-    *,
-    interrupted: bool = False,
-    stale: bool = False,
-) -> Result:
-    """The record of what was found."""
-    request = task.request
-    return Result(
-        source=task.source,
-        goal=options.goal,
-        unit=UNITS[options.goal],
-        target=task.facts.triple,
-        baseline=before.value(options.goal),
-        best=done.value,
-        recipe=done.recipe,
-        artefact=done.artefact,
-        ledger=ledger,
-        verdict=done.verdict,
-        functions=len(task.facts.functions),
-        hash=task.hash,
-        compiler=session.compiler,
-        level=request.level,
-        cpu=request.cpu,
-        flags=request.flags,
-        sections_before=before.sections,
-        sections_after=done.sections,
-        shares=tuple(shares),
-        stale=stale,
-        interrupted=interrupted,
-    )
 
 
 def _prepare(session: Session, task: Task, options: Options) -> Search:

@@ -18,7 +18,6 @@ from planish.tune.coreset import Coreset
 from planish.tune.pass_space import localise
 
 POLICIES = ("coreset", "genetic", "greedy", "random")
-DEFAULT = "coreset"
 
 # Shares of the budget, chosen on training modules among some ten splits, which differed little:
 # 8 plans, 12 options and 12 suffixes of 32 builds.

@@ -7,24 +7,23 @@ sources run side by side, since a replay is what a build system waits for.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import platform
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from planish.base.errors import LockError, PlanishError, UsageError
 from planish.base.hashing import digest
 from planish.base.records import Grade, Ledger, Verdict
-from planish.llvm import frontend, vocabulary
+from planish.llvm import frontend
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import Build, Built, Facts
 from planish.proc.pool import Call, Reply
 from planish.store.lockfile import LockEntry, Lockfile
-from planish.tune.finish import Finished, finish, value_of
-from planish.tune.passes import before_of, to_result
-from planish.tune.result import Result, lock_name
+from planish.tune.result import Finished, Result, lock_name, to_result
 from planish.tune.session import Options, Session
 from planish.tune.source import (
     Baseline,
@@ -62,14 +61,13 @@ def replay(
     A LockError stands for a source without an entry, or (`locked`) with a stale one.
     """
     started = time.monotonic()
-    with ThreadPoolExecutor(session.pool.jobs) as threads:
-        reads = [threads.submit(read_source, path, request, session.toolchain) for path in paths]
-        waiting: list[_Waiting | PlanishError] = []
+    waiting: list[_Waiting | PlanishError] = []
+    with _reads(session, paths, request) as reads:
         for path, read in zip(paths, reads, strict=True):
             try:
                 entry = _entry(path, request, options, lock, folder)
                 recipe = Recipe.parse(entry.recipe)
-                data = read.result()
+                data = read()
             except PlanishError as error:
                 waiting.append(error)
                 continue
@@ -87,6 +85,21 @@ def replay(
         except PlanishError as error:
             yield error
         session.pool.forget(item.blob)
+
+
+@contextlib.contextmanager
+def _reads(
+    session: Session, paths: Sequence[Path], request: Request
+) -> Iterator[list[Callable[[], bytes]]]:
+    """What gives each source's bitcode; of several sources, many front ends run at once."""
+    read = functools.partial(read_source, request=request, toolchain=session.toolchain)
+    if len(paths) == 1:
+        yield [functools.partial(read, paths[0])]
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(session.pool.jobs) as threads:
+        yield [threads.submit(read, path).result for path in paths]
 
 
 def stale_reason(entry: LockEntry, facts: Facts, request: Request, session: Session) -> str:
@@ -156,6 +169,8 @@ def _result(
             f"the entry for {item.path} is stale: {reason}", hint=f"run: planish opt {item.path}"
         )
     if reason or not entry.recipe:
+        from planish.tune.finish import before_of, finish
+
         before = before_of(session, task, options)
         done = finish(session, task, before, item.recipe, options)
     else:
@@ -172,6 +187,8 @@ def _result(
 
 def _check_words(session: Session, item: _Waiting) -> None:
     """Raise UsageError, with near matches, for a pass or option that this LLVM does not know."""
+    from planish.llvm import vocabulary
+
     words = vocabulary.load(
         session.toolchain.library, session.pool.info.version, architecture(item.entry.target)
     )
@@ -183,7 +200,7 @@ def _check_words(session: Session, item: _Waiting) -> None:
 def _same(task: Task, item: _Waiting, built: Built, options: Options) -> tuple[Baseline, Finished]:
     """The entry as it stands: the baseline's numbers are the lockfile's, nothing is measured."""
     entry = item.entry
-    value, sections = value_of(built, options)
+    value = built.value(options.goal)
     if value != entry.result:
         raise LockError(
             f"{task.source} replays to {value:,} {entry.unit}, the lockfile says {entry.result:,}",
@@ -196,5 +213,5 @@ def _same(task: Task, item: _Waiting, built: Built, options: Options) -> tuple[B
     before = Baseline(entry.baseline, entry.baseline, {}, b"", f"{entry.compiler}, locked")
     checks = ("module verifier", "the lockfile's size")
     return before, Finished(
-        item.recipe, built.artefacts[options.emit], value, sections, verdict, (), checks
+        item.recipe, built.artefacts[options.emit], value, dict(built.sections), verdict, (), checks
     )

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planish.base.files import write_atomic
 from planish.base.records import Ledger, Verdict
 from planish.llvm.recipe import Recipe
+from planish.llvm.requests import UNITS
 from planish.store.lockfile import LockEntry
+
+if TYPE_CHECKING:
+    from planish.tune.session import Options, Session
+    from planish.tune.source import Baseline, Task
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,25 @@ class Share:
 
     element: str
     gain: float
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What is handed out.
+
+    recipe    empty when it is the baseline itself
+    value     the goal's value
+    fallbacks, checks  what happened on the way, in words
+    """
+
+    recipe: Recipe
+    artefact: bytes
+    value: int
+    sections: dict[str, int]
+    verdict: Verdict
+    fallbacks: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    builds: int = 0
 
 
 @dataclass(frozen=True)
@@ -140,6 +165,45 @@ class Result:
             )
         )
         return f"<table><caption>{self.source}</caption>{rows}</table>"
+
+
+def to_result(
+    session: Session,
+    task: Task,
+    before: Baseline,
+    done: Finished,
+    options: Options,
+    ledger: Ledger,
+    shares: Sequence[Share] = (),
+    *,
+    interrupted: bool = False,
+    stale: bool = False,
+) -> Result:
+    """The record of what was found."""
+    request = task.request
+    return Result(
+        source=task.source,
+        goal=options.goal,
+        unit=UNITS[options.goal],
+        target=task.facts.triple,
+        baseline=before.value(options.goal),
+        best=done.value,
+        recipe=done.recipe,
+        artefact=done.artefact,
+        ledger=ledger,
+        verdict=done.verdict,
+        functions=len(task.facts.functions),
+        hash=task.hash,
+        compiler=session.compiler,
+        level=request.level,
+        cpu=request.cpu,
+        flags=request.flags,
+        sections_before=before.sections,
+        sections_after=done.sections,
+        shares=tuple(shares),
+        stale=stale,
+        interrupted=interrupted,
+    )
 
 
 def lock_name(source: Path, folder: Path) -> str:

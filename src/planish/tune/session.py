@@ -10,18 +10,16 @@ from planish.base.closing import Closing
 from planish.base.errors import unknown
 from planish.base.progress import Progress, Silent
 from planish.base.records import Budget
-from planish.llvm.requests import HANDLER
+from planish.llvm.requests import HANDLER, UNITS
 from planish.llvm.toolchain import find_library, find_toolchain
 from planish.proc.pool import Pool
-from planish.store.store import Store
-from planish.tune.pass_evaluator import UNITS
-from planish.tune.policies import DEFAULT, POLICIES
 
 if TYPE_CHECKING:
-    from planish.verify.verify import Limits
+    from planish.store.store import Store
 
 EMITS = ("obj", "bc", "ll", "asm")
 DEFAULT_BUILDS = 32
+DEFAULT_POLICY = "coreset"
 _SECONDS_PER_BUILD = 60.0
 _BYTES_PER_WORKER = 6 << 30
 
@@ -32,24 +30,27 @@ class Options:
 
     functions  whether functions may get suffixes of their own
     check      the user's own test: given the artefact, says whether the program still works
-    verify     how far the winner's functions are to be verified; None is not at all
+    verify     keep only what is proved or tested, function by function
     """
 
     goal: str = "size"
     budget: Budget = field(default_factory=lambda: Budget(builds=DEFAULT_BUILDS))
-    policy: str = DEFAULT
+    policy: str = DEFAULT_POLICY
     seed: int = 0
     functions: bool = True
     emit: str = "obj"
     explain: bool = False
     check: Callable[[bytes], bool] | None = None
-    verify: Limits | None = None
+    verify: bool = False
 
     def __post_init__(self) -> None:
         if self.goal not in UNITS:
             raise unknown("goal", self.goal, UNITS)
-        if self.policy not in POLICIES:
-            raise unknown("policy", self.policy, POLICIES)
+        if self.policy != DEFAULT_POLICY:  # a replay, which has no policy, imports none
+            from planish.tune.policies import POLICIES
+
+            if self.policy not in POLICIES:
+                raise unknown("policy", self.policy, POLICIES)
         if self.emit not in EMITS:
             raise unknown("kind of output", self.emit, EMITS)
 
