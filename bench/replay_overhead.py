@@ -37,7 +37,7 @@ def main() -> None:
                 [*clang, *flags, str(path), "-o", f"{folder}/{at}.o"]
                 for at, path in enumerate(sources)
             ]
-            planish = [sys.executable, "-m", "planish.cli.main", "opt", *map(str, sources)]
+            planish = [str(Path(sys.executable).with_name("planish")), "opt", *map(str, sources)]
             planish += ["-o", f"{folder}/out/", "--lock", f"{folder}/planish.lock"]
             planish += ["-j", str(given.jobs)]
             (Path(folder) / "out").mkdir()

@@ -20,8 +20,9 @@ _NOBODY = 65534
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the developer's own store."""
+    """No test reads or writes the developer's own store, or leaves a server behind."""
     monkeypatch.setenv("PLANISH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PLANISH_SERVER", "off")
 
 
 @pytest.fixture(scope="session")

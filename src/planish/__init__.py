@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
     from planish.advise.explained import ExplainedTrace
     from planish.base.errors import PlanishError
     from planish.base.progress import Progress
@@ -109,6 +110,8 @@ def optimize(
     Returns a Result with `.baseline`, `.best`, `.recipe`, `.ledger` and `.save(path)`.
     Raises PlanishError (file missing, does not compile, unknown name, no toolchain).
     """
+    from pathlib import Path
+
     from planish.base.records import Budget
     from planish.store.store import Store
     from planish.tune.passes import optimise
@@ -172,6 +175,8 @@ def verify(
     Returns a Report with `.functions` (each with `.verdict` and `.reason`), `.refuted`, `.verdict`.
     Raises PlanishError (file missing, does not compile, no solver installed).
     """
+    from pathlib import Path
+
     from planish.store.store import Store
     from planish.verify import reproducer
     from planish.verify.files import read_module

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Named tuples, and paths imported where they are made: `planish cc` reads this file before
+# anything else, a thousand times in a build.
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(NamedTuple):
     """What the environment says.
 
     llvm       PLANISH_LLVM: the libLLVM shared library to use
@@ -24,6 +28,8 @@ class Config:
 
 def read_config() -> Config:
     """Read the environment now (tests change it, so nothing is kept)."""
+    from pathlib import Path
+
     env = os.environ
     cache = env.get("PLANISH_CACHE")
     if cache:
@@ -40,6 +46,8 @@ def read_config() -> Config:
 
 
 def _home_cache() -> Path:
+    from pathlib import Path
+
     try:
         return Path.home() / ".cache"
     except RuntimeError:  # a container run under a number that no user has
@@ -48,8 +56,7 @@ def _home_cache() -> Path:
         return Path(tempfile.gettempdir()) / f"cache-{os.getuid()}"
 
 
-@dataclass(frozen=True)
-class BuildConfig:
+class BuildConfig(NamedTuple):
     """What the environment says to `planish cc` and `planish c++`.
 
     compilers  PLANISH_CC and PLANISH_CXX: the real compilers, by role; empty for none given
@@ -79,6 +86,38 @@ def read_build_config() -> BuildConfig:
         bool(env.get("PLANISH_VERBOSE")),
         tuple(folder for folder in env.get("PATH", "").split(os.pathsep) if folder),
     )
+
+
+class ServerConfig(NamedTuple):
+    """What the environment says of the server that runs replays.
+
+    seconds   PLANISH_SERVER: how long it waits for work before it ends; 0 (or `off`) for none
+    folder    where its socket lies
+    identity  the variables that decide what it loads and how it writes
+    """
+
+    seconds: float
+    folder: str
+    identity: tuple[str | None, ...]
+
+
+_SERVER_SECONDS = 60.0
+_SERVER_VARIABLES = (
+    "PLANISH_LLVM", "PLANISH_CLANG", "PATH", "PYTHONPATH", "LANG", "LC_ALL", "LC_CTYPE",
+    "PYTHONIOENCODING", "PYTHONUTF8",
+)  # fmt: skip
+
+
+def read_server_config() -> ServerConfig:
+    """Read the environment now."""
+    env = os.environ
+    folder = env.get("XDG_RUNTIME_DIR") or env.get("TMPDIR") or "/tmp"
+    try:
+        seconds = float(env.get("PLANISH_SERVER") or _SERVER_SECONDS)
+    except ValueError:  # "off", and whatever else is no time
+        seconds = 0.0
+    identity = tuple(env.get(name) for name in _SERVER_VARIABLES)
+    return ServerConfig(max(seconds, 0.0), f"{folder}/planish-{os.getuid()}", identity)
 
 
 def with_environment(**values: str) -> dict[str, str]:

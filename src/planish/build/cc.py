@@ -11,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from planish.base.config import BuildConfig, read_build_config
@@ -22,8 +22,11 @@ _LOCK = "planish.lock"
 _NAMES = {"cc": ("clang", "cc", "gcc"), "c++": ("clang++", "c++", "g++")}
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run as `cc` or `c++`; the exit code is the compiler's."""
+def main(arguments: Sequence[str], ask_server: Callable[[list[str]], int | None]) -> int:
+    """Run as `cc` or `c++`; the exit code is the compiler's.
+
+    ask_server  has the words run by a warm process; None where there is none
+    """
     role, words = arguments[0], list(arguments[1:])
     given = read_build_config()
     verbose = given.verbose
@@ -35,6 +38,9 @@ def main(arguments: Sequence[str]) -> int:
     if unit is None or lock is None:
         _say(verbose, "handed on")
         return _hand_on(compiler, words)
+    code = ask_server(list(arguments))
+    if code is not None:
+        return code
     if unit.dependencies:  # the real compiler writes them, and an object to fall back to
         code = subprocess.run([*compiler, *words]).returncode
         if code:

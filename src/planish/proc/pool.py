@@ -16,12 +16,16 @@ import subprocess
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planish.base.closing import Closing
+from planish.base.config import with_environment
 from planish.base.errors import PlanishError
 from planish.base.records import Failure
-from planish.proc import wire
+from planish.proc import held, wire
+
+if TYPE_CHECKING:
+    from planish.proc.zygote import Forked
 
 _KEPT_WORKERS = 12
 _REASON_BYTES = 4096
@@ -87,7 +91,7 @@ class Pool(Closing):
         self._argument = argument
         self._blobs: dict[str, bytes] = {}
         self._idle: dict[int, _Worker] = {}
-        self._zygote: subprocess.Popen[bytes] | None = None
+        self._zygote: subprocess.Popen[bytes] | Forked | None = None
         self._control: socket.socket | None = None
         self._loading: socket.socket | None = None
         self._info: Any = None
@@ -185,17 +189,14 @@ class Pool(Closing):
 
     def _launch(self) -> None:
         ours, theirs = socket.socketpair()
-        # -P: no module is looked for in the current folder, where a user's `signal.py` may lie.
-        command = [sys.executable, "-P", "-m", "planish.proc.zygote", str(theirs.fileno())]
         try:
             with theirs:
-                self._zygote = subprocess.Popen(
-                    [*command, str(os.getpid())],
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    process_group=0,  # a Ctrl-C at the terminal is for this process alone
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-                )
+                if held.holds(self._handler, self._argument):
+                    from planish.proc import zygote
+
+                    self._zygote = zygote.fork(theirs, ours)
+                else:
+                    self._zygote = _start_zygote(theirs)
             wire.send(ours, (self._handler, self._argument))
         except BaseException as error:
             ours.close()
@@ -324,3 +325,15 @@ class Pool(Closing):
         except wire.Closed:
             return None
         return code
+
+
+def _start_zygote(channel: socket.socket) -> subprocess.Popen[bytes]:
+    # -P: no module is looked for in the current folder, where a user's `signal.py` may lie.
+    command = [sys.executable, "-P", "-m", "planish.proc.zygote", str(channel.fileno())]
+    return subprocess.Popen(
+        [*command, str(os.getpid())],
+        pass_fds=[channel.fileno()],
+        stdin=subprocess.DEVNULL,
+        process_group=0,  # a Ctrl-C at the terminal is for this process alone
+        env=with_environment(PYTHONPATH=os.pathsep.join(part for part in sys.path if part)),
+    )

@@ -9,7 +9,6 @@ locks and its heap.
 from __future__ import annotations
 
 import ctypes
-import importlib
 import os
 import resource
 import select
@@ -17,10 +16,11 @@ import signal
 import socket
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from planish.proc import wire
+from planish.proc import held, wire
 
 
 class Handler(Protocol):
@@ -52,29 +52,79 @@ def die_with_parent(parent: int) -> None:
 def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
     parent = int(sys.argv[2])
+    serve(channel, parent)
+
+
+def fork(channel: socket.socket, ours: socket.socket) -> Forked:
+    """A zygote that is a fork of this process, which must have one thread only."""
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        return Forked(pid)
+    try:
+        ours.close()
+        os.setpgid(0, 0)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        serve(channel, parent)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+class Forked:
+    """A forked zygote, handled as `subprocess.Popen` is."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self._reap(os.WNOHANG)
+
+    def wait(self) -> int | None:
+        """The exit code, once it has ended."""
+        return self._reap(0)
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def _reap(self, how: int) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, how)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+
+def serve(channel: socket.socket, parent: int) -> None:
+    """Load what the parent names, then fork workers for it until it goes away."""
     # Whoever sends a Ctrl-C to all, the parent decides what becomes of its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # A program that blocks signals passes its mask on; a blocked SIGALRM would never time out.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     try:
-        path, preload = wire.receive(channel)
+        handler, argument = wire.receive(channel)
         try:
-            module, name = path.split(":")
-            loaded = importlib.import_module(module)
-            factory: HandlerFactory = getattr(loaded, name)
-            hello = ("ready", loaded.preload(preload))
+            factory, info = held.load(handler, argument)
+            hello = ("ready", info)
         except Exception as error:
             wire.send(channel, ("failed", f"{type(error).__name__}: {error}"))
             return
         wire.send(channel, hello)
         while True:
             _wait(channel, parent)
-            command, argument = wire.receive(channel)
+            command, details = wire.receive(channel)
             if command == "fork":
-                _fork(channel, factory, *argument)
+                _fork(channel, factory, *details)
             else:
-                wire.send(channel, _reap(argument))
+                wire.send(channel, _reap(details))
     except wire.Closed:
         os._exit(0)
 
