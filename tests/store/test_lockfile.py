@@ -5,6 +5,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -348,3 +349,17 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
         load(tmp_path / "planish.lock")
     with pytest.raises(LockError, match="Is a directory"):
         load(tmp_path)
+
+
+@given(st.lists(_ENTRIES, max_size=4), st.integers(0, 3))
+def test_a_sources_own_entries_are_those_of_the_whole_file(
+    entries: list[LockEntry], at: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "planish.lock"
+        whole = Lockfile().with_entries(entries)
+        whole.save(path)
+        source = entries[at].source if at < len(entries) else "absent.c"
+        mine = [entry for entry in whole.entries if entry.source == source]
+        assert [e for e in load(path, source=source).entries if e.source == source] == mine
+        assert mine == [e for g in sorted({e.goal for e in mine}) for e in whole.of(source, g)]

@@ -17,6 +17,7 @@ from pathlib import Path
 from planish.base.config import BuildConfig, read_build_config
 from planish.build import invocation
 from planish.build.invocation import Unit
+from planish.store import locktext
 
 _LOCK = "planish.lock"
 _NAMES = {"cc": ("clang", "cc", "gcc"), "c++": ("clang++", "c++", "g++")}
@@ -104,9 +105,8 @@ def _find_lock(unit: Unit, given: str) -> Path | None:
     for path in candidates:
         if path.is_file():
             name = os.path.relpath(source, path.parent).replace(os.sep, "/")
-            # Reading the whole file would cost more than most units: look for the name first.
             text = path.read_text(encoding="utf-8", errors="replace")
-            return path if f'source = "{name}"' in text else None
+            return path if locktext.names(text, name) else None
     return None
 
 
@@ -120,7 +120,8 @@ def _replay(unit: Unit, lock: Path) -> str:
     from planish.tune.source import Request
 
     try:
-        held = lockfile.load(lock)
+        name = os.path.relpath(unit.source, lock.parent).replace(os.sep, "/")
+        held = lockfile.load(lock, source=name)
         with Session(jobs=1, store=None) as session:
             (result,) = replay(
                 session, [Path(unit.source)], Request(unit.flags), Options(), held, lock.parent

@@ -105,11 +105,7 @@ class Run:
         if self._test:
             options = replace(options, check=_tester(self._test, output))
         name = lock_name(source, self._lock.parent)
-        entries = [
-            entry
-            for entry in lockfile.load(self._lock).entries
-            if entry.source == name and entry.goal == options.goal
-        ]
+        entries = lockfile.load(self._lock).of(name, options.goal)
         return optimise(self._session, source, self._request, options, entries)
 
     def _keep(self, result: Result, output: Path) -> None:

@@ -27,6 +27,7 @@ from typing import Any, get_args
 
 from planish.base.errors import LockError, PlanishError
 from planish.base.files import write_atomic
+from planish.store.locktext import tables_of
 
 FILE_NAME = "planish.lock"
 VERSION = 1
@@ -89,6 +90,10 @@ class Lockfile:
         task = (source, function, goal, target)
         return next((entry for entry in self.entries if entry.task == task), None)
 
+    def of(self, source: str, goal: str) -> list[LockEntry]:
+        """The entries of a source for a goal, one for each target."""
+        return [entry for entry in self.entries if (entry.source, entry.goal) == (source, goal)]
+
     def with_entry(self, entry: LockEntry) -> Lockfile:
         """With this entry in the place of an earlier one of the task, whose unknown keys stay."""
         return self.with_entries((entry,))
@@ -122,9 +127,10 @@ class Lockfile:
             raise LockError(error.message, hint="nothing was changed; make it writable") from error
 
 
-def load(path: Path) -> Lockfile:
+def load(path: Path, *, source: str = "") -> Lockfile:
     """Read a lockfile; one that does not exist is empty.
 
+    source  read the entries of this source alone: a build asks for one a thousand times
     Raises LockError: not readable, no TOML (with the line), too new, a wrong or missing key.
     """
     try:
@@ -135,6 +141,9 @@ def load(path: Path) -> Lockfile:
         raise LockError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise LockError(f"{path} is no UTF-8 text", hint=_RESTORE) from error
+    if source:
+        with contextlib.suppress(LockError):  # then the whole file has the better message
+            return parse(tables_of(text, source), str(path))
     return parse(text, str(path))
 
 

@@ -120,7 +120,7 @@ def _entry(
 ) -> LockEntry:
     """The source's entry for the target that is asked for."""
     name = lock_name(path, folder)
-    found = [e for e in lock.entries if e.source == name and e.goal == options.goal]
+    found = lock.of(name, options.goal)
     asked = request.triple or frontend.triple_of(request.flags)
     if asked:
         arch = asked.partition("-")[0]
