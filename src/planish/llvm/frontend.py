@@ -45,6 +45,13 @@ _BACK_END_FLAGS = (
 )  # fmt: skip
 
 
+# Frame pointers for debuggers and profilers that follow them.
+_FRAME_FLAGS = frozenset({
+    "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-mframe-chain=aapcs",
+    "-mframe-chain=aapcs+leaf", "-pg", "-p", "-finstrument-functions",
+})  # fmt: skip
+
+
 def clean_flags(flags: Iterable[str]) -> tuple[str, ...]:
     """The user's flags without output choices, optimisation levels and link-time optimisation."""
     kept: list[str] = []
@@ -57,6 +64,11 @@ def clean_flags(flags: Iterable[str]) -> tuple[str, ...]:
         elif not (word in _DROPPED or word.startswith(_DROPPED_PREFIXES) or _is_level(word)):
             kept.append(word)
     return tuple(kept)
+
+
+def asks_for_frames(flags: Iterable[str]) -> bool:
+    """Whether the user wants frame pointers, beyond what the target has by default."""
+    return any(flag in _FRAME_FLAGS for flag in flags)
 
 
 def back_end_flags(flags: Iterable[str]) -> tuple[str, ...]:

@@ -63,6 +63,8 @@ class Module:
             raise UsageError(f"cannot parse {name}: {reason}", hint="is it from a newer LLVM?")
         self._module: int = module.value or 0
         self._machine: int | None = None
+        # Whether frame pointers stay: whoever asked for them, the module does not tell.
+        self.frames = True
 
     def close(self) -> None:
         """Free the module, its target machine and its context."""
@@ -254,14 +256,15 @@ class Module:
         raise RecipeError(f"LLVM refuses the pipeline '{pipeline}': {words}")
 
     def _set(self, function: int, element: str) -> None:
-        """Carry out an attribute element; never weakens what the user asked for."""
+        """Carry out an attribute element; never weakens what the user asked for (`frames`)."""
         name, _, value = element.removeprefix("@").partition("=")
         if name == "no-minsize":
             self._remove(function, "minsize")
             return
         if name == "frame-pointer":
             have = self._text_attribute(function, name)
-            if FRAME_POINTERS.index(value) <= FRAME_POINTERS.index(have or "none"):
+            more = FRAME_POINTERS.index(value) - FRAME_POINTERS.index(have or "none")
+            if more == 0 or (more < 0 and (self.frames or value != "none")):
                 return
         self._add_text(function, name, value)
 

@@ -40,12 +40,14 @@ class Job:
     blob      key of the unoptimised bitcode
     for_size  give every function `minsize` and `optsize` first
     clang     the front end's command where it generates the code (libLLVM lacks the target)
+    frames    whether frame pointers must stay as they are, or may go where nobody asked for them
     """
 
     blob: str
     target: Target = field(default_factory=Target)
     for_size: bool = True
     clang: tuple[str, ...] = ()
+    frames: bool = True
 
 
 @dataclass(frozen=True)

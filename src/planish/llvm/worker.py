@@ -61,6 +61,7 @@ class Builder:
                 module.optimise_for_size()
             if not job.clang:
                 module.select(job.target)
+            module.frames = job.frames
             module.run(recipe.pipeline)
             absent = [
                 name

@@ -10,6 +10,7 @@ from planish.tune.result import Result
 
 # Attribute element of a pipeline to the compiler flags that do the same to every function.
 _ATTRIBUTE_FLAGS = {
+    "frame-pointer=none": ("-fomit-frame-pointer",),
     "frame-pointer=non-leaf": ("-fno-omit-frame-pointer", "-momit-leaf-frame-pointer"),
     "frame-pointer=all": ("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"),
     "no-jump-tables=true": ("-fno-jump-tables",),

@@ -108,6 +108,9 @@ def stale_reason(entry: LockEntry, facts: Facts, request: Request, session: Sess
         return "the source or its flags have changed"
     if entry.compiler != session.compiler:
         return f"made with {entry.compiler}, this is {session.compiler}"
+    frames = [frontend.asks_for_frames(flags) for flags in (entry.flags, request.flags)]
+    if "@frame-pointer=none" in entry.recipe and frames[0] != frames[1]:
+        return "the flags on frame pointers have changed"
     if entry.level != request.level:
         return f"made against -{entry.level}, not -{request.level}"
     if entry.cpu != request.cpu:

@@ -97,9 +97,9 @@ class Task:
 
     @property
     def target(self) -> str:
-        """Triple and processor, as outcomes are keyed by."""
-        cpu = self.request.cpu
-        return f"{self.facts.triple}/{cpu}" if cpu else self.facts.triple
+        """Triple, processor and what else outcomes depend on: what they are keyed by."""
+        frames = "frames" if self.search.frames else ""
+        return "/".join(word for word in (self.facts.triple, self.request.cpu, frames) if word)
 
 
 def architecture(triple: str) -> str:
@@ -167,10 +167,17 @@ def make_jobs(
     """How candidates are built, and how the kept one is."""
     flags = request.front_end_flags()
     target = Target(triple, request.cpu)
-    search = Job(blob, target, clang=_clang(triple, flags, toolchain, pool))
+    frames = is_ir or keeps_frames(request, triple)
+    search = Job(blob, target, clang=_clang(triple, flags, toolchain, pool), frames=frames)
     if is_ir or not frontend.back_end_flags(flags):
         return search, search
-    return search, Job(blob, target, clang=_same_version(flags, toolchain))
+    return search, Job(blob, target, clang=_same_version(flags, toolchain), frames=frames)
+
+
+def keeps_frames(request: Request, triple: str) -> bool:
+    """Whether frame pointers stay: the user asked for them, or the target's ABI does."""
+    other_abi = any(system in triple for system in ("apple", "darwin", "macos", "windows"))
+    return other_abi or frontend.asks_for_frames(request.flags)
 
 
 def baseline(task: Task, goal: str, toolchain: Toolchain, pool: Pool, *, code: bool) -> Baseline:
