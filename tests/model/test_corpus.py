@@ -13,7 +13,7 @@ from planish.model.packages import source_entries
 from planish.model.projects import Program, Project, load_projects
 from planish.proc.pool import Pool
 from planish.search.protocol import Plan
-from planish.tune.differential import differs, expel, prepare
+from planish.tune.differential import differs, expel, find_platform, prepare
 
 CODE = """#include "lib.h"
 int work(const int *a, int n) {
@@ -91,13 +91,18 @@ def test_a_failing_configuration_costs_only_itself(
     assert set(index.projects) == {"second"}
 
 
+@pytest.mark.parametrize("architecture", ["X86", "AArch64"])
 def test_a_program_that_behaves_differently_is_seen(
-    out: Path, front_end: FrontEnd, builder_pool: Pool
+    out: Path, front_end: FrontEnd, builder_pool: Pool, architecture: str
 ) -> None:
+    try:
+        target = find_platform(architecture, front_end)
+    except UsageError as error:
+        pytest.skip(str(error))
     program = Program("demo", ("work.c", "main.c"), ("$PROGRAM", "$PROGRAM a b"))
     chosen = project("one", programs=(program,))
     build_corpus([chosen], out, front_end, builder_pool, say=lambda words: None)
-    subject = prepare(chosen, program, out / "sources", front_end, builder_pool)
+    subject = prepare(chosen, program, out / "sources", target, front_end, builder_pool)
     assert len(subject.expected) == 2
     good, bad = Plan(("default<Oz>",)), Plan(("no-such-pass",))
     assert differs(subject, good, builder_pool) == ""

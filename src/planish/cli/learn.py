@@ -7,6 +7,9 @@ from pathlib import Path
 import click
 
 # Options that both commands have.
+_architecture = click.option(
+    "--arch", "architecture", default="X86", show_default=True, metavar="X86|AArch64"
+)
 _corpus = click.option(
     "--corpus",
     type=click.Path(path_type=Path),
@@ -30,7 +33,7 @@ def command() -> None:
     default=None,
     help="The list the corpus was built from; its programs check what was learned.",
 )
-@click.option("--arch", "architecture", default="X86", show_default=True, metavar="X86|AArch64")
+@_architecture
 @click.option("--goal", default="size", show_default=True, metavar="size|instructions")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write.")
 @click.option("--modules", default=240, show_default=True, help="Training modules.")
@@ -91,10 +94,20 @@ def coreset(
     required=True,
     help="The list the corpus was built from; its programs are run.",
 )
+@_architecture
 @click.option("--only", multiple=True, metavar="PROGRAM", help="Only these programs.")
 @_jobs
-def check(coreset: Path, corpus: Path, projects: Path, only: tuple[str, ...], jobs: int) -> None:
+def check(
+    coreset: Path,
+    corpus: Path,
+    projects: Path,
+    architecture: str,
+    only: tuple[str, ...],
+    jobs: int,
+) -> None:
     """Build programs by every recipe of the CORESET and run them; expel what breaks one.
+
+    Programs for an architecture that is not this machine's are run by QEMU (qemu-aarch64).
 
     \b
     planish learn check x86.toml --corpus corpus --projects bench/corpus/projects.toml
@@ -103,5 +116,5 @@ def check(coreset: Path, corpus: Path, projects: Path, only: tuple[str, ...], jo
     from planish.tune.session import Session
 
     with Session(jobs=jobs) as session:
-        check_coreset(session, coreset, corpus, projects, only, print)
+        check_coreset(session, coreset, corpus, projects, architecture, only, print)
     print(f"wrote {coreset}")

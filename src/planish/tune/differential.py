@@ -7,11 +7,12 @@ optimisation, and again by each recipe; what their checks print, and how they en
 from __future__ import annotations
 
 import hashlib
+import platform
 import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planish.base.errors import CompileError, PlanishError, UsageError
@@ -30,6 +31,20 @@ _CHECK_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
+class Platform:
+    """What programs are built for.
+
+    flags   of the compiler
+    links   the commands that link C, and C++
+    runner  command that stands before the program, where this machine cannot run it itself
+    """
+
+    flags: tuple[str, ...]
+    links: tuple[tuple[str, ...], tuple[str, ...]]
+    runner: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Subject:
     """A program that can be rebuilt: unoptimised bitcode by source, and its -O0 behaviour."""
 
@@ -37,12 +52,38 @@ class Subject:
     root: Path
     program: Program
     blobs: tuple[str, ...]
-    linker: str
-    expected: tuple[str, ...]
+    frames: bool
+    link: tuple[str, ...]
+    runner: tuple[str, ...]
+    expected: tuple[str, ...] = ()
+
+
+def find_platform(architecture: str, front_end: FrontEnd) -> Platform:
+    """How programs for libLLVM's `architecture` are built and run here.
+
+    Raises UsageError where they cannot be: no linker, no QEMU.
+    """
+    if architecture == "X86" and platform.machine() in ("x86_64", "AMD64"):
+        return Platform((), (_linker("cc", "gcc"), _linker("c++", "g++")))
+    name = {"X86": "x86_64", "AArch64": "aarch64"}[architecture]
+    runner = shutil.which(f"qemu-{name}") if platform.machine() != name else ""
+    if runner is None:
+        raise UsageError(
+            f"programs for {name} cannot be run here", hint=f"install QEMU (qemu-{name})"
+        )
+    target = f"--target={name}-linux-musl"  # linked statically: no library of the target is needed
+    zig = front_end.command[0]
+    links = ((zig, "cc", target, "-static"), (zig, "c++", target, "-static"))
+    return Platform((target,), links, (runner,) if runner else ())
 
 
 def prepare(
-    project: Project, program: Program, sources: Path, front_end: FrontEnd, pool: Pool
+    project: Project,
+    program: Program,
+    sources: Path,
+    target: Platform,
+    front_end: FrontEnd,
+    pool: Pool,
 ) -> Subject:
     """Compile and run the reference; raises PlanishError when it does not build or run the same
     way twice, since it then cannot judge anything."""
@@ -50,19 +91,20 @@ def prepare(
     paths = sorted({path for pattern in program.sources for path in root.glob(pattern)})
     if not paths:
         raise UsageError(f"{program.name}: no sources below {root}", hint="build the corpus first")
-    flags = (*compile_flags(project, root), *program.flags)
-    linker = _linker(paths)
+    flags = (*target.flags, *compile_flags(project, root), *program.flags)
+    link = target.links[any(path.suffix in frontend.CXX_SUFFIXES for path in paths)]
     reference, blobs = [], []
     for path in paths:
         reference.append(frontend.compile_baseline(front_end, path, flags, "O0"))
         data = frontend.compile_to_bitcode(front_end, path, flags)
         blobs.append(digest(data))
         pool.keep(blobs[-1], data)
-    subject = Subject(program.name, root, program, tuple(blobs), linker, ())
+    frames = frontend.asks_for_frames(flags)
+    subject = Subject(program.name, root, program, tuple(blobs), frames, link, target.runner)
     expected = behaviour(subject, reference)
     if expected != behaviour(subject, reference):
         raise PlanishError(f"{program.name} does not behave the same way twice")
-    return Subject(program.name, root, program, tuple(blobs), linker, expected)
+    return replace(subject, expected=expected)
 
 
 def differs(subject: Subject, plan: Plan, pool: Pool) -> str:
@@ -74,7 +116,9 @@ def differs(subject: Subject, plan: Plan, pool: Pool) -> str:
     calls = [
         Call(
             recipe.options,
-            Build(Job(blob), recipe, everywhere=plan.everywhere, keep=("obj",)),
+            Build(
+                Job(blob, frames=subject.frames), recipe, everywhere=plan.everywhere, keep=("obj",)
+            ),
             (blob,),
         )
         for blob in subject.blobs
@@ -103,12 +147,18 @@ def behaviour(subject: Subject, objects: Sequence[bytes]) -> tuple[str, ...]:
             files.append(folder / f"{at}.o")
             files[-1].write_bytes(data)
         program = folder / subject.name
-        words = [subject.linker, "-o", str(program), *map(str, files), *subject.program.libraries]
+        built = folder / f"{subject.name}.bin" if subject.runner else program
+        words = [*subject.link, "-o", str(built), *map(str, files), *subject.program.libraries]
         linked = run_command(shlex.join(words))
         if not linked.ok:
             raise CompileError(
                 f"{subject.name} does not link", diagnostics=linked.output.decode(errors="replace")
             )
+        if subject.runner:
+            program.write_text(
+                f'#!/bin/sh\nexec {shlex.join([*subject.runner, str(built)])} "$@"\n'
+            )
+            program.chmod(0o755)
         return tuple(_run(check, program, subject.root, folder) for check in subject.program.checks)
 
 
@@ -141,12 +191,9 @@ def _run(check: str, program: Path, root: Path, folder: Path) -> str:
     return f"{ending} {hashlib.sha256(output).hexdigest()}"
 
 
-def _linker(paths: Sequence[Path]) -> str:
-    names = (
-        ("c++", "g++") if any(p.suffix in frontend.CXX_SUFFIXES for p in paths) else ("cc", "gcc")
-    )
+def _linker(*names: str) -> tuple[str, ...]:
     for name in names:
         found = shutil.which(name)
         if found:
-            return found
+            return (found,)
     raise UsageError("programs can only be checked where a C compiler can link", hint="install gcc")

@@ -28,7 +28,7 @@ from planish.model.projects import load_projects
 from planish.proc.pool import Call
 from planish.search.protocol import Plan
 from planish.store.store import Key
-from planish.tune.differential import Subject, expel, prepare
+from planish.tune.differential import Subject, expel, find_platform, prepare
 from planish.tune.learn import Learned, Sample, Settings, learn
 from planish.tune.pass_evaluator import PassEvaluator
 from planish.tune.pass_space import PassSpace, describe, to_plan, to_recipe
@@ -74,19 +74,26 @@ def learn_coreset(
     learned = learn(samples, space, moves, suffixes, seeds, settings, say)
     expelled: dict[Plan, str] = {}
     subjects: list[Subject] = []
-    if projects is not None and architecture == "X86":
-        subjects = prepare_subjects(session, corpus, projects, say)
+    if projects is not None:
+        subjects = prepare_subjects(session, corpus, projects, architecture, say)
         expelled = expel(subjects, _plans_of(learned, start), session.pool, say)
     document = _document(session, learned, expelled, chosen, subjects, settings, start)
     write_atomic(out, tomli_w.dumps(document, multiline_strings=True))
 
 
 def check_coreset(
-    session: Session, path: Path, corpus: Path, projects: Path, only: Sequence[str], say: Say
+    session: Session,
+    path: Path,
+    corpus: Path,
+    projects: Path,
+    architecture: str,
+    only: Sequence[str],
+    say: Say,
 ) -> None:
     """Check an existing file on programs, expel what breaks one, and write it again.
 
-    only  names of the programs; all that can run when empty
+    architecture  what the programs are built for; run by QEMU where this machine is another
+    only          names of the programs; all that can run when empty
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -99,7 +106,7 @@ def check_coreset(
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot read the coreset {path}: {error}") from error
-    subjects = prepare_subjects(session, corpus, projects, say, only)
+    subjects = prepare_subjects(session, corpus, projects, architecture, say, only)
     if not subjects:
         raise UsageError("no program can be run here", hint="build the corpus first")
     expelled = expel(subjects, _plans_of(learned, start), session.pool, say)
@@ -172,7 +179,9 @@ def make_samples(
             continue
         facts: Facts = reply.value
         key = Key(facts.identity, facts.triple, goal, session.compiler)
-        evaluate = PassEvaluator(session.pool, Job(blob), key, session.store, goal)
+        frames = frontend.asks_for_frames(module.flags)
+        job = Job(blob, frames=frames)
+        evaluate = PassEvaluator(session.pool, job, key, session.store, goal)
         [baseline] = evaluate([start])
         if baseline.ok and baseline.value < module.instructions * _LARGEST_BYTES_PER_INSTRUCTION:
             name = f"{module.project}/{module.source}"
@@ -183,10 +192,16 @@ def make_samples(
 
 
 def prepare_subjects(
-    session: Session, corpus: Path, projects: Path, say: Say, only: Sequence[str] = ()
+    session: Session,
+    corpus: Path,
+    projects: Path,
+    architecture: str,
+    say: Say,
+    only: Sequence[str] = (),
 ) -> list[Subject]:
     """The programs that can be built and run here; the others are named."""
     subjects = []
+    platform = find_platform(architecture, session.toolchain.need_front_end())
     for project in load_projects(projects):
         for program in project.programs:
             if only and program.name not in only:
@@ -194,7 +209,9 @@ def prepare_subjects(
             try:
                 front_end = session.toolchain.need_front_end()
                 sources = corpus / "sources"
-                subjects.append(prepare(project, program, sources, front_end, session.pool))
+                subjects.append(
+                    prepare(project, program, sources, platform, front_end, session.pool)
+                )
             except PlanishError as error:
                 say(f"not checked: {program.name}: {error}")
     say(f"checked by {len(subjects)} programs: {', '.join(s.name for s in subjects)}")
