@@ -124,3 +124,26 @@ def test_units_that_break_the_test_lose_their_recipe(tmp_path: Path) -> None:
     with pytest.raises(PlanishError, match="without any recipe"):
         keep_what_passes(lock, ["a.c", "c.c"], lambda: False)
     assert lock.read_text() == before
+
+
+def test_a_compiler_given_by_name_is_not_the_shim(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands behind a shim is looked for without the shims, and so is what it starts."""
+    real = project / "bin"
+    real.mkdir()
+    for name, words in (("gcc", f'{shlex.quote(_ZIG)} cc "$@"'), ("wrapper", 'exec "$@"')):
+        (real / name).write_text(f"#!/bin/sh\n{words}\n")
+        (real / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{real}:/usr/bin:/bin")
+    for given in ("gcc", "wrapper gcc"):
+        monkeypatch.setenv("PLANISH_CC", given)
+        code, found = record(["sh", "-c", "gcc -Iinc -c util.c -o util.o"], project)
+        assert code == 0 and [unit.source for unit in found] == ["util.c"]
+
+
+def test_a_compiler_that_is_ourselves_is_one_line(project: Path) -> None:
+    ours = shlex.join(_CC)
+    done = _compile(project, "-Iinc", "-c", "util.c", PLANISH_CC=ours)
+    assert done.returncode == 2
+    assert done.stderr.startswith("planish: error:") and done.stderr.count("\n") == 1

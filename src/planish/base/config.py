@@ -65,6 +65,7 @@ class BuildConfig(NamedTuple):
     lock       PLANISH_LOCK: the lockfile, instead of the nearest planish.lock above the source
     verbose    PLANISH_VERBOSE: say what is replayed and what is handed on
     path       PATH
+    within     whether a `planish cc` has started this one as its real compiler
     """
 
     compilers: dict[str, str]
@@ -73,6 +74,7 @@ class BuildConfig(NamedTuple):
     lock: str
     verbose: bool
     path: tuple[str, ...]
+    within: bool
 
 
 def read_build_config() -> BuildConfig:
@@ -85,7 +87,16 @@ def read_build_config() -> BuildConfig:
         env.get("PLANISH_LOCK", ""),
         bool(env.get("PLANISH_VERBOSE")),
         tuple(folder for folder in env.get("PATH", "").split(os.pathsep) if folder),
+        bool(env.get("PLANISH_WITHIN")),
     )
+
+
+def real_environment(given: BuildConfig) -> dict[str, str]:
+    """The environment of the real compiler: whatever that starts, it must not lead back here."""
+    path = os.pathsep.join(folder for folder in given.path if folder != given.shims)
+    ours = ("PLANISH_RECORD", "PLANISH_SHIMS")
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
+    return {**kept, "PATH": path, "PLANISH_WITHIN": "1"}
 
 
 class ServerConfig(NamedTuple):

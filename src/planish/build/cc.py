@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from planish.base.config import BuildConfig, read_build_config
+from planish.base.config import BuildConfig, read_build_config, real_environment
 from planish.build import invocation
 from planish.build.invocation import Unit
 from planish.store import locktext
@@ -31,26 +31,34 @@ def main(arguments: Sequence[str], ask_server: Callable[[list[str]], int | None]
     role, words = arguments[0], list(arguments[1:])
     given = read_build_config()
     verbose = given.verbose
+    if given.within:
+        print(
+            f"planish: error: the real compiler of `planish {role}` is `planish {role}` again "
+            f"(set PLANISH_{'CC' if role == 'cc' else 'CXX'} to a compiler)",
+            file=sys.stderr,
+        )
+        return 2
     compiler = real_compiler(role, given)
+    real = real_environment(given)
     unit = invocation.parse(words)
     if given.record:
-        return _record(compiler, words, unit, Path(given.record))
+        return _record(compiler, words, real, unit, Path(given.record))
     lock = _find_lock(unit, given.lock) if unit is not None else None
     if unit is None or lock is None:
         _say(verbose, "handed on")
-        return _hand_on(compiler, words)
+        return _hand_on(compiler, words, real)
     code = ask_server(list(arguments))
     if code is not None:
         return code
     if unit.dependencies:  # the real compiler writes them, and an object to fall back to
-        code = subprocess.run([*compiler, *words]).returncode
+        code = subprocess.run([*compiler, *words], env=real).returncode
         if code:
             return code
         _say(verbose, _replay(unit, lock) or "replayed")
         return 0
     problem = _replay(unit, lock)
     _say(verbose, problem or "replayed")
-    return _hand_on(compiler, words) if problem else 0
+    return _hand_on(compiler, words, real) if problem else 0
 
 
 def real_compiler(role: str, given: BuildConfig) -> list[str]:
@@ -68,17 +76,19 @@ def real_compiler(role: str, given: BuildConfig) -> list[str]:
     return [zig, "c++" if role == "c++" else "cc"]
 
 
-def _hand_on(compiler: list[str], words: list[str]) -> int:
+def _hand_on(compiler: list[str], words: list[str], real: dict[str, str]) -> int:
     """Become the real compiler."""
     try:
-        os.execvp(compiler[0], [*compiler, *words])
+        os.execvpe(compiler[0], [*compiler, *words], real)
     except OSError as error:
         print(f"planish: error: cannot run {compiler[0]}: {error.strerror}", file=sys.stderr)
         return 2
 
 
-def _record(compiler: list[str], words: list[str], unit: Unit | None, record: Path) -> int:
-    code = subprocess.run([*compiler, *words]).returncode
+def _record(
+    compiler: list[str], words: list[str], real: dict[str, str], unit: Unit | None, record: Path
+) -> int:
+    code = subprocess.run([*compiler, *words], env=real).returncode
     if code == 0 and unit is not None:
         from planish.build.units import Recorded, append
 
