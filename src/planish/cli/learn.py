@@ -40,6 +40,20 @@ def command() -> None:
 @click.option("--largest", default=1200, show_default=True, help="Instructions of one at most.")
 @click.option("--searched", default=80, show_default=True, help="Modules that are searched.")
 @click.option("--builds", default=160, show_default=True, help="Builds of one search.")
+@click.option(
+    "--from",
+    "earlier",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Plans of this coreset are candidates, too.",
+)
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="WORDS",
+    help="So are those plans with these words added, and with what stands behind ! taken out.",
+)
 @_jobs
 @click.option("--seed", default=0, show_default=True)
 def coreset(
@@ -52,6 +66,8 @@ def coreset(
     largest: int,
     searched: int,
     builds: int,
+    earlier: tuple[Path, ...],
+    variants: tuple[str, ...],
     jobs: int,
     seed: int,
 ) -> None:
@@ -62,13 +78,16 @@ def coreset(
 
     \b
     planish learn coreset --corpus corpus --projects bench/corpus/projects.toml --out x86.toml
+    planish learn coreset --out new.toml --searched 20 --from x86.toml --variant "-new-option"
     """
     from planish.store.store import Store
     from planish.tune.learn import Settings
     from planish.tune.learn_coreset import learn_coreset
     from planish.tune.session import Session
 
-    settings = Settings(searched=searched, builds=builds, seed=seed)
+    settings = Settings(
+        searched=searched, builds=builds, earlier=earlier, variants=variants, seed=seed
+    )
     with Session(jobs=jobs, store=Store.open_default()) as session:
         learn_coreset(
             session,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from planish.base.records import Budget, Outcome
 from planish.search.genetic import GeneticPolicy
@@ -28,12 +29,16 @@ class Settings:
 
     searched   modules that are searched, spread over the projects
     builds     builds of one such search
+    earlier    coreset files whose plans are candidates, too
+    variants   words to add to each of those plans (or, behind `!`, to take out): candidates, too
     plans, moves, suffixes  how many are kept at most
     ahead      plans that are assumed to have been tried before moves and suffixes are
     """
 
     searched: int = 80
     builds: int = 160
+    earlier: tuple[Path, ...] = ()
+    variants: tuple[str, ...] = ()
     plans: int = 40
     moves: int = 40
     suffixes: int = 40
@@ -87,6 +92,19 @@ def learn(
     chosen_moves = _rank_moves(samples, bests, space, moves, settings, say)
     chosen_suffixes = _rank_suffixes(samples, bests, suffixes, settings, say)
     return Learned(tuple(plans), tuple(chosen_moves), tuple(chosen_suffixes))
+
+
+def varied(plans: Sequence[Plan], variants: Sequence[str]) -> list[Plan]:
+    """The plans, and each of them changed by each variant (`-new-option !-old-option`)."""
+    found = list(plans)
+    for variant in variants:
+        words = variant.split()
+        gone = {word[1:] for word in words if word.startswith("!")}
+        added = [word for word in words if not word.startswith("!")]
+        for plan in plans:
+            kept = [action for action in plan.actions if action not in {*gone, *added}]
+            found.append(plan.acting((*kept, *added)))
+    return list(dict.fromkeys(found))
 
 
 def cover(

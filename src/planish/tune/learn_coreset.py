@@ -29,7 +29,7 @@ from planish.proc.pool import Call
 from planish.search.protocol import Plan
 from planish.store.store import Key
 from planish.tune.differential import Subject, expel, find_platform, prepare
-from planish.tune.learn import Learned, Sample, Settings, learn
+from planish.tune.learn import Learned, Sample, Settings, learn, varied
 from planish.tune.pass_evaluator import PassEvaluator
 from planish.tune.pass_space import PassSpace, describe, to_plan, to_recipe
 from planish.tune.session import Session
@@ -69,6 +69,8 @@ def learn_coreset(
     space = PassSpace(start, (*words.module, *attributes), options)
     samples = make_samples(session, corpus, chosen, architecture, goal, start, say)
     seeds, suffixes = _seeds(words, space, goal)
+    earlier = [plan for path in settings.earlier for plan in _plans_in(path)]
+    seeds += [p for p in varied(earlier, settings.variants) if space.legal(p.actions)]
     # Function passes are not among the moves: single functions choose them as suffixes.
     moves = [*options, *attributes] if goal == "size" else list(words.module)
     learned = learn(samples, space, moves, suffixes, seeds, settings, say)
@@ -95,16 +97,16 @@ def check_coreset(
     architecture  what the programs are built for; run by QEMU where this machine is another
     only          names of the programs; all that can run when empty
     """
+    plans = _plans_in(path)
+    document = tomllib.loads(path.read_text(encoding="utf-8"))
+    start = Plan((default_pipeline("Oz", session.pool),))
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-        plans = [to_plan(Recipe.parse(row["recipe"])) for row in document["plan"]]
-        start = Plan((default_pipeline("Oz", session.pool),))
         learned = Learned(
             tuple((plan, 0.0) for plan in plans),
             tuple((move, 0.0) for move in document["moves"]),
             tuple((suffix, 0.0) for suffix in document["suffixes"]),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise UsageError(f"cannot read the coreset {path}: {error}") from error
     subjects = prepare_subjects(session, corpus, projects, architecture, say, only)
     if not subjects:
@@ -120,6 +122,14 @@ def check_coreset(
     checked = {*document["source"].get("checked by", []), *(s.name for s in subjects)}
     document["source"]["checked by"] = sorted(checked)
     write_atomic(path, tomli_w.dumps(document, multiline_strings=True))
+
+
+def _plans_in(path: Path) -> list[Plan]:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return [to_plan(Recipe.parse(row["recipe"])) for row in document["plan"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"cannot read the coreset {path}: {error}") from error
 
 
 def draw(
@@ -262,6 +272,8 @@ def _document(
             "modules": len(modules),
             "searched": settings.searched,
             "builds": settings.builds,
+            "earlier": [path.name for path in settings.earlier],
+            "variants": list(settings.variants),
             "seed": settings.seed,
             "checked by": [subject.name for subject in subjects],
         },
