@@ -211,7 +211,7 @@ def test_wrong_numbers_are_refused() -> None:
             return np.full(self.vocabulary, np.nan)
 
         def legal(self, prefix: tuple[int, ...]) -> list[int]:
-            return [0, 1]
+            return [0, 1]  # one alone would not be asked for
 
     with pytest.raises(PlanishError, match="no number"):
         greedy(Tree(Broken(1, 3, 3)))

@@ -57,7 +57,8 @@ class Choices(NamedTuple):
 class Tree:
     """The prefixes met so far, each asked of the model and of the grammar once.
 
-    Share one among decoders that run on the same model, and none asks it twice.
+    The model is not asked where the grammar leaves no choice. Share one among decoders
+    that run on the same model, and none asks it twice.
     """
 
     def __init__(self, decoder: Decoder) -> None:
@@ -87,8 +88,8 @@ class Tree:
         legal = np.asarray(self._decoder.legal(prefix))
         tokens = np.flatnonzero(legal) if legal.dtype == bool else np.unique(legal)
         tokens = tokens.astype(np.int64)
-        if not len(tokens):
-            return Choices(tokens, np.zeros(0))
+        if len(tokens) < 2:  # there is nothing to choose, and a model may be slow
+            return Choices(tokens, np.zeros(len(tokens)))
         logits = np.asarray(self._decoder.next_logits(prefix), np.float64)[tokens]
         if np.isnan(logits).any():
             raise PlanishError(
