@@ -7,8 +7,9 @@ kept, so that samples with a common beginning pay for it once.
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +52,7 @@ class Model:
         from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
         self._torch = torch
-        self._tokenizer = AutoTokenizer.from_pretrained(source)
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(source)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         model = AutoModelForCausalLM.from_pretrained(source, dtype="auto")
         self._model = model.to(device).eval()
@@ -60,7 +61,8 @@ class Model:
         # Newer versions of transformers renamed the argument.
         names = inspect.signature(self._model.forward).parameters
         self._cache_name = "cache" if "cache" in names else "past_key_values"
-        self._new_cache = lambda: DynamicCache(config=self._model.config)
+        make: Callable[..., Any] = DynamicCache
+        self._new_cache = functools.partial(make, config=self._model.config)
         self._cache: Any = self._new_cache()
         self._cached: list[int] = []
 
