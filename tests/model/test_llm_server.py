@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
-import threading
 import time
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.llm_stub import Stub, serve
 
 from planish.base.config import LlmConfig, read_llm_config
 from planish.base.errors import PlanishError, UsageError
@@ -28,51 +26,13 @@ SPACE = PassSpace(Plan(("default<Oz>",)), ["globaldce", "function(sroa)"], ["-di
 QUESTION = Question(
     "define void @f()", "size", "22.1.8", "default<Oz>", 10, ["globaldce"], ["-disable-lsr"]
 )
-Answer = Callable[[dict[str, Any], int], tuple[int, Any]]
-
-
-class Stub:
-    """Answers each request with (status, text or raw bytes); notes bodies and headers."""
-
-    def __init__(self) -> None:
-        self.bodies: list[dict[str, Any]] = []
-        self.headers: list[dict[str, str]] = []
-        self.answer: Answer = lambda body, number: (200, "passes: globaldce")
-        stub = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                stub.bodies.append(body)
-                stub.headers.append(dict(self.headers))
-                status, said = stub.answer(body, len(stub.bodies))
-                if isinstance(said, str) and status == 200:
-                    said = {"choices": [{"message": {"role": "assistant", "content": said}}]}
-                data = said if isinstance(said, bytes) else json.dumps(said).encode()
-                self.send_response(status)
-                if 300 <= status < 400:
-                    self.send_header("Location", "http://127.0.0.1:9/elsewhere")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *words: Any) -> None:
-                return None
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
 
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
     monkeypatch.setattr(llm_server, "_WAIT_SECONDS", 0.0)
-    stub = Stub()
-    thread = threading.Thread(target=stub.server.serve_forever, args=(0.01,))
-    thread.start()
-    yield stub
-    stub.server.shutdown()
-    stub.server.server_close()
-    thread.join()
+    with serve() as stub:
+        yield stub
 
 
 def ask(stub: Stub, key: str = "", seconds: float = 20.0) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -63,7 +63,7 @@ class PlanEnv(gymnasium.Env[Observation, np.int64]):
     terminates by itself. `reset(options={"benchmark": NAME})` chooses a task, else the seed does.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 4}
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class PlanEnv(gymnasium.Env[Observation, np.int64]):
             return [f"the replay gives {outcome.value:g}, not {episode.value:g}"]
         return []
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """The recipe and its value, where the render mode is `ansi`."""
         if self.render_mode != "ansi" or self._start is None:
             return None
@@ -176,7 +176,8 @@ class PlanEnv(gymnasium.Env[Observation, np.int64]):
         self.problem.close()
 
     def _observation(self) -> Observation:
-        return np.clip(self._now().features, 0.0, self.problem.highest).astype(np.float32)
+        clipped = np.clip(self._now().features, 0.0, self.problem.highest)
+        return np.asarray(clipped, np.float32)
 
     def _info(self) -> Info:
         value, start = self._now().outcome.value, self._started()
