@@ -11,7 +11,7 @@ from support import tiny_llm
 
 from planish.base.errors import PlanishError, UsageError
 from planish.base.records import Budget
-from planish.model.llm_local import LocalModel, pass_lists
+from planish.model.llm_local import LocalModel, _prompt, pass_lists
 from planish.model.llm_prompt import OPENING, compiler_prompt
 from planish.model.llm_worker import Model, Next, Spell
 from planish.search.protocol import Plan
@@ -73,10 +73,19 @@ def test_a_session_builds_the_lists_of_the_model(folder: Path) -> None:
     assert all(plan.actions and SPACE.legal(plan.actions) for plan in plans)
 
 
-def test_a_prompt_that_does_not_fit_is_told(tmp_path: Path) -> None:
-    small = Model(str(tiny_llm.make(tmp_path, room=8)))
-    with pytest.raises(ValueError, match="tokens of prompt, and the model takes 8 in all"):
-        small(Next("p", (), (1,)), {"p": PROMPT.encode()})
+def test_a_module_that_does_not_fit_goes_without_metadata_or_is_told() -> None:
+    class Small:
+        """Counts characters, and takes 600."""
+
+        def measure(self, prompt: str) -> tuple[int, int]:
+            return len(prompt), 600
+
+    text = "define i32 @f() {\n  ret i32 1, !tbaa !5\n}\n" + "!5 = !{!6}\n" * 20
+    asked = _prompt(Small(), text, "size")  # type: ignore[arg-type]
+    assert "ret i32 1\n" in asked and "!5" not in asked
+    assert "!5" in _prompt(Small(), text[:80], "size")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"is \d+ tokens long, and the language model takes 600"):
+        _prompt(Small(), "x" * 600, "size")  # type: ignore[arg-type]
 
 
 def test_what_is_no_model_is_one_line(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from planish.model.llm_prompt import (
     chat_again,
     chat_start,
     compiler_prompt,
+    normalised,
     read_answer,
     spelled,
 )
@@ -61,6 +62,18 @@ def test_every_recipe_of_ours_is_read_back(passes: list[str]) -> None:
     assert read_answer(str(recipe)) == [recipe]
 
 
+def test_comments_and_metadata_are_left_out_and_nothing_else() -> None:
+    text = (
+        '; ModuleID = "a"\n@s = constant [3 x i8] c"a;b !x !1"\n\n\n\ndefine void @f() !dbg !4 {\n'
+        "1:      ; preds = %0\n  store i32 1, ptr %p, align 4, !tbaa !5, !noalias !6\n"
+        "  br label %1, !llvm.loop !7\n}\nattributes #0 = { minsize }\n!5 = !{!6, i64 0} ; x\n"
+    )
+    assert normalised(text) == (
+        '@s = constant [3 x i8] c"a;b !x !1"\n\ndefine void @f() {\n'
+        "1:\n  store i32 1, ptr %p, align 4\n  br label %1\n}\nattributes #0 = { minsize }\n"
+    )
+
+
 def test_prompts_hold_what_they_must() -> None:
     assert compiler_prompt("define", "size") == (
         "[INST] Tell me how to optimize this LLVM-IR for object file size:\n\n"
@@ -73,5 +86,5 @@ def test_prompts_hold_what_they_must() -> None:
     question = Question("x" * 300_000, "size", "22", "default<Oz>", 10, ["p1"], ["-o1"])
     system, task = chat_start(question, 4)
     assert "p1" in system["content"] and "-o1" in system["content"]
-    assert "cut here: 100000 more characters" in task["content"]
+    assert "cut here: 100001 more characters" in task["content"]
     assert "=> 9" in chat_again(question, 4, ["passes: p1\n=> 9"])["content"]

@@ -85,6 +85,21 @@ def compiler_prompt(text: str, goal: str) -> str:
     return _COMPILER.format(goal=_GOALS[goal], text=text)
 
 
+_COMMENT = re.compile(r"""^((?:[^";]|"[^"]*")*?)\s*;.*$""", re.MULTILINE)
+_ATTACHED = re.compile(r"""("[^"]*")|,? ![A-Za-z_.]+ !\d+""")
+_METADATA = re.compile(r"^!.*\n?", re.MULTILINE)
+_EMPTY = re.compile(r"\n{3,}")
+
+
+def normalised(text: str) -> str:
+    """The module without comments and metadata, which say little about size and take much room.
+
+    Source: "Large Language Models for Compiler Optimization" (2309.07062), which trains on this.
+    """
+    text = _METADATA.sub("", _COMMENT.sub(r"\1", text))
+    return _EMPTY.sub("\n\n", _ATTACHED.sub(r"\1", text)).strip() + "\n"
+
+
 def spelled(element: str) -> str | None:
     """A pipeline element as LLM Compiler writes it; None for what `opt -p` does not take."""
     if element.startswith(("@", "-")):
@@ -95,7 +110,7 @@ def spelled(element: str) -> str | None:
 
 def chat_start(question: Question, count: int) -> list[Message]:
     """The first messages of a chat."""
-    text = question.text
+    text = normalised(question.text)
     if len(text) > _MOST_TEXT:
         text = f"{text[:_MOST_TEXT]}\n; ... cut here: {len(text) - _MOST_TEXT} more characters\n"
     system = _SYSTEM.format(

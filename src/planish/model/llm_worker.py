@@ -29,6 +29,13 @@ class Spell:
 
 
 @dataclass(frozen=True)
+class Measure:
+    """Ask how many tokens a prompt (a blob) has, and how many the model takes (None: any)."""
+
+    prompt: str
+
+
+@dataclass(frozen=True)
 class Next:
     """Ask for logits behind the prompt (a blob) and the tokens, of the wanted tokens only."""
 
@@ -58,6 +65,7 @@ class Model:
         self._model = model.to(device).eval()
         self._device = device
         self._prompts: dict[str, list[int]] = {}
+        self._room: int | None = getattr(model.config, "max_position_embeddings", None)
         # Newer versions of transformers renamed the argument.
         names = inspect.signature(self._model.forward).parameters
         self._cache_name = "cache" if "cache" in names else "past_key_values"
@@ -71,16 +79,14 @@ class Model:
             self._prompts = {key: self._encode(data.decode(errors="replace"), special=True)}
         if isinstance(request, Spell):
             return [self._spell(text) for text in request.texts]
+        if isinstance(request, Measure):
+            return len(self._prompts[request.prompt]), self._room
         return self._logits(request)
 
     def _logits(self, request: Next) -> NDArray[np.float64]:
         torch = self._torch
         prompt = self._prompts[request.prompt]
         tokens = [*prompt, *request.tokens]
-        # The lists of passes are short beside the prompt.
-        room = getattr(self._model.config, "max_position_embeddings", None)
-        if room is not None and len(tokens) > room:
-            raise ValueError(f"{len(prompt)} tokens of prompt, and the model takes {room} in all")
         kept = self._keep(tokens)
         with torch.inference_mode():
             inputs = torch.tensor([tokens[kept:]], device=self._device)
