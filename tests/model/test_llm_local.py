@@ -26,7 +26,6 @@ pytest.importorskip("transformers")
 SPACE = PassSpace(
     Plan(("default<Oz>",)), ["function(sroa)", "function(simplifycfg)", "globaldce"], []
 )
-SAMPLE = Path(__file__).parents[1] / "data" / "sample.c"
 PROMPT = compiler_prompt("define i32 @f() { ret i32 1 }", "size") + OPENING
 
 
@@ -57,13 +56,15 @@ def test_what_is_kept_of_earlier_questions_changes_no_answer(folder: Path) -> No
         prompts = {}
 
 
-def test_a_session_builds_the_lists_of_the_model(folder: Path) -> None:
+def test_a_session_builds_the_lists_of_the_model(folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.c"
+    source.write_text("int f(int a) { return a * 3; }\n", encoding="utf-8")
     options = Options(
         policy="llm", llm_model=str(folder), budget=Budget(builds=6), functions=False,
         goal="instructions",
     )  # fmt: skip
     with Session(jobs=2) as session:
-        first, again = (optimise(session, SAMPLE, Request(), options) for _ in range(2))
+        first, again = (optimise(session, source, Request(), options) for _ in range(2))
         model = session.keep(f"llm {folder}", lambda: LocalModel("a second one"))
         plans = list(islice(pass_lists(model, "define i32 @f()", "size", SPACE), 6))
     assert (first.recipe, first.ledger.curve) == (again.recipe, again.ledger.curve)
