@@ -92,6 +92,8 @@ def optimize(
     explain: bool = False,
     check: Callable[[bytes], bool] | None = None,
     verify: bool = False,
+    llm_model: str = "",
+    llm_url: str = "",
     store: bool = True,
     progress: Progress | None = None,
 ) -> Result:
@@ -105,6 +107,7 @@ def optimize(
     explain   minimise the recipe and say what each element earns (costs further builds)
     check     called with an object's bytes; False refuses it, and the culprit is looked for
     verify    keep only what is proved or tested, function by function
+    llm_*     for the policy `llm`: the model's name, and the URL of the server that runs it
     store     keep outcomes on disk, so that a repeated or killed search goes on where it was
 
     Returns a Result with `.baseline`, `.best`, `.recipe`, `.ledger` and `.save(path)`.
@@ -123,6 +126,7 @@ def optimize(
     options = Options(
         goal=goal, budget=budget, policy=policy, seed=seed, functions=functions,
         emit=emit, explain=explain, check=check, verify=verify,
+        llm_model=llm_model, llm_url=llm_url,
     )  # fmt: skip
     request = Request(tuple(flags), baseline, target, cpu)
     with Session(

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from planish.base.records import Budget, Failure, Measurement, Outcome
 from planish.search.coreset import CoresetPolicy
 from planish.search.genetic import GeneticPolicy
+from planish.search.grammar import ActionGrammar
 from planish.search.greedy import GreedyPolicy
 from planish.search.loop import run
 from planish.search.moves import cross, deletions, mutate, scatter
 from planish.search.parts import PartsPolicy
+from planish.search.priority import priority_samples
 from planish.search.protocol import Best, Plan, Policy
 from planish.search.random import RandomPolicy
 from planish.search.stages import Stages
+from planish.search.streamed import StreamPolicy
 
 LETTERS = "abcdefgh"
 
@@ -49,6 +54,9 @@ MAKERS: dict[str, Callable[[Letters, int], Policy]] = {
     "random": lambda space, seed: RandomPolicy(space, seed),
     "greedy": lambda space, seed: GreedyPolicy(space, seed),
     "genetic": lambda space, seed: GeneticPolicy(space, seed),
+    "streamed": lambda space, seed: StreamPolicy(
+        [Plan(tuple(word)) for word in ("b", "ab", "b", "abc", "abcd")]
+    ),
     "stages": lambda space, seed: Stages(
         [
             ("coreset", CoresetPolicy([Plan(("a", "b"))]), 2),
@@ -174,3 +182,38 @@ def test_time_ends_a_search() -> None:
     spent = Budget(builds=None, seconds=0.0)
     best = run(space, RandomPolicy(space), lambda plans: [], spent, baseline=score(space.start))
     assert best.plan == space.start
+
+
+def test_a_stream_is_drawn_as_it_is_asked_for_and_gives_each_plan_once() -> None:
+    drawn: list[str] = []
+
+    def letters() -> Iterator[Plan]:
+        for letter in itertools.cycle("aabbc"):
+            drawn.append(letter)
+            yield Plan((letter,))
+
+    policy = StreamPolicy(letters())
+    assert [plan.actions for plan in policy.suggest(1)] == [("a",)]
+    assert drawn == ["a"]
+    policy.observe(Plan(("b",)), score(Plan(("b",))))
+    assert [plan.actions for plan in policy.suggest(4)] == [("c",)]
+    assert not policy.suggest(4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 99))
+def test_the_grammar_of_a_space_gives_its_legal_plans(seed: int) -> None:
+    space = Letters()
+    grammar = ActionGrammar(space, longest=3)
+
+    class Model:
+        end, legal = grammar.end, grammar.legal
+
+        def next_logits(self, prefix: tuple[int, ...]) -> NDArray[np.float64]:
+            return np.random.default_rng([seed, *prefix]).normal(size=len(grammar))
+
+    plans = [grammar.plan(sample.tokens) for sample in priority_samples(Model())]
+    words = [word for n in range(4) for word in itertools.product(LETTERS, repeat=n)]
+    assert len(plans) == len(set(plans))
+    assert {plan.actions for plan in plans} == {word for word in words if space.legal(word)}
+    assert all(grammar.plan(grammar.tokens(plan)) == plan for plan in plans)

@@ -140,3 +140,31 @@ def pin_numpy(threads: int) -> None:
     """Let NumPy, which is not imported yet, compute with so many threads: a peer's fair share."""
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(threads)
+
+
+class LlmConfig(NamedTuple):
+    """What the environment says of language models behind a URL.
+
+    key      PLANISH_LLM_KEY: sent to the server that --llm-url names, and nowhere else
+    seconds  PLANISH_LLM_SECONDS: how long one answer may take
+    """
+
+    key: str
+    seconds: float
+
+
+_LLM_SECONDS = 300.0
+
+
+def read_llm_config() -> LlmConfig:
+    """Read the environment now; raises UsageError for a time that is none."""
+    text = os.environ.get("PLANISH_LLM_SECONDS", "").strip()
+    try:
+        seconds = float(text or _LLM_SECONDS)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        from planish.base.errors import UsageError
+
+        raise UsageError(f"PLANISH_LLM_SECONDS={text} is no time", hint="give seconds, e.g. 600")
+    return LlmConfig(os.environ.get("PLANISH_LLM_KEY", "").strip(), seconds)

@@ -44,9 +44,11 @@ _LOCK = "planish.lock"
     "--policy",
     default="coreset",
     show_default=True,
-    metavar="coreset|genetic|greedy|random",
+    metavar="coreset|genetic|greedy|llm|random",
     help="How recipes are searched.",
 )
+@click.option("--llm-model", default="", metavar="NAME", help="Language model of --policy llm.")
+@click.option("--llm-url", default="", metavar="URL", help="OpenAI-compatible server that runs it.")
 @click.option(
     "--jobs",
     "-j",
@@ -132,6 +134,7 @@ def command(flags: Sequence[str] | None, /, sources: Sequence[Path], **given: An
         goal=given["goal"], budget=Budget.parse(given["budget"]), policy=given["policy"],
         seed=given["seed"], functions=not given["no_functions"], emit=given["emit"],
         explain=given["explain"], verify=given["verifying"],
+        llm_model=given["llm_model"], llm_url=given["llm_url"],
     )  # fmt: skip
     request = Request(
         flags=(*_words(given["cflags"]), *(flags or ())),

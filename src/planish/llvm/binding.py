@@ -6,6 +6,7 @@ Loaded in worker processes only. Source of the signatures: llvm-c/*.h of LLVM 20
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "LLVMGetNextBasicBlock": (P, [P]),
     "LLVMGetFirstInstruction": (P, [P]),
     "LLVMGetNextInstruction": (P, [P]),
+    "LLVMGetInstructionOpcode": (c_int, [P]),
     "LLVMGetEnumAttributeKindForName": (c_uint, [c_char_p, c_size_t]),
     "LLVMCreateEnumAttribute": (P, [P, c_uint, c_uint64]),
     "LLVMCreateStringAttribute": (P, [P, c_char_p, c_uint, c_char_p, c_uint]),
@@ -187,6 +189,19 @@ class Library:
                 instruction = self.c.LLVMGetNextInstruction(instruction)
             block = self.c.LLVMGetNextBasicBlock(block)
         return total
+
+    def opcodes(self, module: int) -> dict[int, int]:
+        """IR instructions in the module by opcode, in the C API's numbers (llvm-c/Core.h)."""
+        c, found = self.c, Counter[int]()
+        for function in self.functions(module):
+            block = c.LLVMGetFirstBasicBlock(function)
+            while block:
+                instruction = c.LLVMGetFirstInstruction(block)
+                while instruction:
+                    found[c.LLVMGetInstructionOpcode(instruction)] += 1
+                    instruction = c.LLVMGetNextInstruction(instruction)
+                block = c.LLVMGetNextBasicBlock(block)
+        return dict(found)
 
     def functions(self, module: int) -> list[int]:
         """The functions that have a body."""

@@ -64,7 +64,6 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "LLVMGetGC": (c_char_p, [P]),
     "LLVMGetEnumAttributeValue": (c_uint64, [P]),
     # instructions
-    "LLVMGetInstructionOpcode": (c_int, [P]),
     "LLVMGetICmpPredicate": (c_int, [P]),
     "LLVMGetFCmpPredicate": (c_int, [P]),
     "LLVMGetNUW": (c_int, [P]),

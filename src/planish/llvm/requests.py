@@ -77,6 +77,7 @@ class Build:
     known       identities that need no code generation, since they were measured before
     keep        what to send back besides the numbers: "obj", "asm", "bc", "ll"
     inspect     answer with the facts of the unoptimised module, too
+    opcodes     count the optimised module's instructions by opcode
     """
 
     job: Job
@@ -86,6 +87,7 @@ class Build:
     known: frozenset[str] = frozenset()
     keep: tuple[str, ...] = ()
     inspect: bool = False
+    opcodes: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class Built:
     absent: tuple[str, ...] = ()
     artefacts: Mapping[str, bytes] = field(default_factory=dict)
     facts: Facts | None = None
+    opcodes: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def size(self) -> int:

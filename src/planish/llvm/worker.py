@@ -73,7 +73,9 @@ class Builder:
             words = module.verify()
             if words:
                 raise ValueError(f"the verifier refuses the result: {words.splitlines()[0]}")
-            return replace(self._measure(module, request, tuple(absent)), facts=facts)
+            opcodes = self._library.opcodes(module.handle) if request.opcodes else {}
+            built = self._measure(module, request, tuple(absent))
+            return replace(built, facts=facts, opcodes=opcodes)
 
     def _measure(self, module: Module, request: Build, absent: tuple[str, ...]) -> Built:
         bitcode = module.bitcode()

@@ -15,7 +15,7 @@ from planish.llvm import vocabulary
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import UNITS
 from planish.search.loop import run
-from planish.search.protocol import Best, Plan
+from planish.search.protocol import Best, Evaluate, Plan
 from planish.store.lockfile import LockEntry
 from planish.store.store import Key
 from planish.tune.coreset import Coreset, load_coreset
@@ -118,9 +118,18 @@ def _search(
     space = make_space(session, task, coreset, task.request.level)
     kept = [e.recipe for e in entries if e.recipe and e.target == task.facts.triple]
     seeds = [to_plan(Recipe.parse(text)) for text in kept]
+    outcome = search.best.outcome
+    assert outcome is not None
+    evaluate: Evaluate = search.evaluator
+    given = None
+    if options.policy == "llm":
+        from planish.tune.llm import checked, llm_policy
+
+        given = llm_policy(session, task, space, options, outcome.value)
+        evaluate = checked(space, evaluate)
     policy = make_policy(
         options.policy, space, coreset, options.budget,
-        seed=options.seed, functions=options.functions, seeds=seeds,
+        seed=options.seed, functions=options.functions, seeds=seeds, given=given,
     )  # fmt: skip
 
     def watch(plan: Plan, outcome: Outcome, best: Best) -> None:
@@ -139,11 +148,9 @@ def _search(
             )
         )
 
-    outcome = search.best.outcome
-    assert outcome is not None
     try:
         run(
-            space, policy, search.evaluator, options.budget,
+            space, policy, evaluate, options.budget,
             baseline=outcome, watch=watch, best=search.best,
         )  # fmt: skip
     except KeyboardInterrupt:

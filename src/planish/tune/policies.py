@@ -17,7 +17,7 @@ from planish.search.stages import Stages
 from planish.tune.coreset import Coreset
 from planish.tune.pass_space import localise
 
-POLICIES = ("coreset", "genetic", "greedy", "random")
+POLICIES = ("coreset", "genetic", "greedy", "llm", "random")
 
 # Shares of the budget, chosen on training modules among some ten splits, which differed little:
 # 8 plans, 12 options and 12 suffixes of 32 builds.
@@ -38,11 +38,13 @@ def make_policy(
     seed: int = 0,
     functions: bool = True,
     seeds: Sequence[Plan] = (),
+    given: Policy | None = None,
 ) -> Stages:
     """The policy of that name; raises UsageError for an unknown one.
 
     functions  whether each function may get a suffix of its own
     seeds      plans to try first (the lockfile's)
+    given      the policy itself where it was made for one task (`llm`)
     """
     if name not in POLICIES:
         raise unknown("policy", name, POLICIES)
@@ -70,7 +72,7 @@ def make_policy(
         "greedy": GreedyPolicy(space, seed),
         "random": RandomPolicy(space, seed),
     }
-    stages.append((name, plain[name], max(left - parts, 1)))
+    stages.append((name, given or plain[name], max(left - parts, 1)))
     if parts:
         stages.append(functions_stage)
     return Stages(stages)

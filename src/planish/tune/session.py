@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from planish.base.closing import Closing
-from planish.base.errors import unknown
+from planish.base.errors import UsageError, unknown
 from planish.base.progress import Progress, Silent
 from planish.base.records import Budget
 from planish.llvm.requests import HANDLER, UNITS
@@ -17,6 +17,7 @@ from planish.proc.pool import Pool
 if TYPE_CHECKING:
     from planish.store.store import Store
 
+_Kept = TypeVar("_Kept", bound=Closing)
 EMITS = ("obj", "bc", "ll", "asm")
 DEFAULT_BUILDS = 32
 DEFAULT_POLICY = "coreset"
@@ -31,6 +32,8 @@ class Options:
     functions  whether functions may get suffixes of their own
     check      the user's own test: given the artefact, says whether the program still works
     verify     keep only what is proved or tested, function by function
+    llm_model  for the policy `llm`: a folder, a name on the Hugging Face Hub, or the server's name
+    llm_url    an OpenAI-compatible server; without it the model runs here
     """
 
     goal: str = "size"
@@ -42,6 +45,8 @@ class Options:
     explain: bool = False
     check: Callable[[bytes], bool] | None = None
     verify: bool = False
+    llm_model: str = ""
+    llm_url: str = ""
 
     def __post_init__(self) -> None:
         if self.goal not in UNITS:
@@ -51,6 +56,13 @@ class Options:
 
             if self.policy not in POLICIES:
                 raise unknown("policy", self.policy, POLICIES)
+        if (self.policy == "llm") != bool(self.llm_model or self.llm_url):
+            raise UsageError(
+                "the policy llm needs a model, and a model needs the policy llm",
+                hint="--policy llm with --llm-model NAME or --llm-url URL",
+            )
+        if self.llm_url and not self.llm_url.startswith(("http://", "https://")):
+            raise UsageError(f"'{self.llm_url}' is no URL of a server", hint="http:// or https://")
         if self.emit not in EMITS:
             raise unknown("kind of output", self.emit, EMITS)
 
@@ -85,14 +97,23 @@ class Session(Closing):
         self.toolchain = find_toolchain(() if version else self.pool.info.version)
         self.store = store
         self.progress: Progress = progress or Silent()
+        self._kept: dict[str, Closing] = {}
 
     @property
     def compiler(self) -> str:
         """libLLVM's own word on its version: results of two versions never mix."""
         return "LLVM " + ".".join(map(str, self.pool.info.version))
 
+    def keep(self, name: str, make: Callable[[], _Kept]) -> _Kept:
+        """Something that all sources of the session use, made when first asked for."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        return cast(_Kept, self._kept[name])
+
     def close(self) -> None:
-        """End the workers and close the store."""
+        """End the workers and close the store and whatever is kept."""
+        for kept in self._kept.values():
+            kept.close()
         self.pool.close()
         if self.store is not None:
             self.store.close()
