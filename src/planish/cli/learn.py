@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-# Options that both commands have.
+# Options that several commands have.
 _architecture = click.option(
     "--arch", "architecture", default="X86", show_default=True, metavar="X86|AArch64"
 )
@@ -16,6 +16,20 @@ _corpus = click.option(
     default=Path("corpus"),
     show_default=True,
     help="From: planish corpus build.",
+)
+_earlier = click.option(
+    "--from",
+    "earlier",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Plans of this coreset are candidates, too.",
+)
+_variants = click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="WORDS",
+    help="So are those plans with these words added, and with what stands behind ! taken out.",
 )
 _jobs = click.option("--jobs", "-j", type=click.IntRange(1, 512), default=2, show_default=True)
 
@@ -40,20 +54,8 @@ def command() -> None:
 @click.option("--largest", default=1200, show_default=True, help="Instructions of one at most.")
 @click.option("--searched", default=80, show_default=True, help="Modules that are searched.")
 @click.option("--builds", default=160, show_default=True, help="Builds of one search.")
-@click.option(
-    "--from",
-    "earlier",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Plans of this coreset are candidates, too.",
-)
-@click.option(
-    "--variant",
-    "variants",
-    multiple=True,
-    metavar="WORDS",
-    help="So are those plans with these words added, and with what stands behind ! taken out.",
-)
+@_earlier
+@_variants
 @_jobs
 @click.option("--seed", default=0, show_default=True)
 def coreset(
@@ -101,6 +103,51 @@ def coreset(
             largest=largest,
             say=print,
         )
+    print(f"wrote {out}")
+
+
+@command.command("model")
+@_corpus
+@_architecture
+@click.option("--goal", default="size", show_default=True, metavar="size|instructions")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write.")
+@click.option("--modules", default=120, show_default=True, help="Training modules.")
+@click.option("--largest", default=1200, show_default=True, help="Instructions of one at most.")
+@_earlier
+@_variants
+@_jobs
+@click.option("--seed", default=0, show_default=True)
+def model(
+    corpus: Path,
+    architecture: str,
+    goal: str,
+    out: Path,
+    modules: int,
+    largest: int,
+    earlier: tuple[Path, ...],
+    variants: tuple[str, ...],
+    jobs: int,
+    seed: int,
+) -> None:
+    """Learn which recipes serve which programs: for `planish opt --policy model`.
+
+    Builds every training module by every recipe of the coresets given, fits the model, compares it
+    with a coreset on projects left out in turn, and writes OUT (safetensors, with its card).
+
+    \b
+    planish learn model --corpus corpus --from x86.toml --out model-x86-size.safetensors
+    """
+    from planish.store.store import Store
+    from planish.tune.learn import Settings
+    from planish.tune.learn_model import learn_model
+    from planish.tune.session import Session
+
+    settings = Settings(earlier=earlier, variants=variants, seed=seed)
+    with Session(jobs=jobs, store=Store.open_default()) as session:
+        learn_model(
+            session, corpus, architecture, goal, out, settings, modules=modules,
+            largest=largest, say=print,
+        )  # fmt: skip
     print(f"wrote {out}")
 
 

@@ -58,6 +58,13 @@ class Inspect:
 
 
 @dataclass(frozen=True)
+class Describe:
+    """Ask for the features of a module (`features.py`), a tuple of numbers."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
 class Facts:
     """What `Inspect` answers."""
 

@@ -15,8 +15,9 @@ from typing import Any
 from planish.base.hashing import digest
 from planish.llvm import frontend
 from planish.llvm.binding import Library
+from planish.llvm.features import features
 from planish.llvm.module import Module
-from planish.llvm.requests import Build, Built, Facts, Inspect, Job, LibraryInfo
+from planish.llvm.requests import Build, Built, Describe, Facts, Inspect, Job, LibraryInfo
 from planish.measure.sizes import measure_object
 
 _library: Library | None = None
@@ -47,11 +48,17 @@ class Builder:
         self._blobs.update(blobs)
         if isinstance(request, Inspect):
             return self._inspect(request)
+        if isinstance(request, Describe):
+            return self._describe(request)
         return self._build(request)
 
     def _inspect(self, request: Inspect) -> Facts:
         with contextlib.closing(self._open(request.job)) as module:
             return _facts(module, request.job)
+
+    def _describe(self, request: Describe) -> tuple[float, ...]:
+        with contextlib.closing(self._open(request.job)) as module:
+            return features(module.text())
 
     def _build(self, request: Build) -> Built:
         job, recipe = request.job, request.recipe

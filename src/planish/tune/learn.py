@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planish.base.records import Budget, Outcome
+from planish.llvm.requests import Job
 from planish.search.genetic import GeneticPolicy
 from planish.search.loop import run
 from planish.search.moves import deletions
@@ -48,12 +49,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Sample:
-    """One training module: its evaluator and its baseline."""
+    """One training module: its evaluator, its baseline, and how it is built."""
 
     name: str
     project: str
     evaluate: Evaluate
     baseline: Outcome
+    job: Job | None = None
 
 
 @dataclass(frozen=True)

@@ -62,15 +62,12 @@ def learn_coreset(
     if goal not in UNITS:
         raise unknown("goal", goal, UNITS)
     chosen = draw(corpus, "train", modules, settings.seed, largest=largest)
-    words = vocabulary.load(session.toolchain.library, session.pool.info.version, architecture)
-    options = words.options if goal == "size" else ()
+    words, space = make_space(session, architecture, goal)
+    start, options = space.start, words.options if goal == "size" else ()
     attributes = words.attributes if goal == "size" else ()
-    start = Plan((default_pipeline("Oz", session.pool),))
-    space = PassSpace(start, (*words.module, *attributes), options)
     samples = make_samples(session, corpus, chosen, architecture, goal, start, say)
-    seeds, suffixes = _seeds(words, space, goal)
-    earlier = [plan for path in settings.earlier for plan in _plans_in(path)]
-    seeds += [p for p in varied(earlier, settings.variants) if space.legal(p.actions)]
+    seeds, suffixes = hand_written(words, space, goal)
+    seeds += earlier_plans(space, settings)
     # Function passes are not among the moves: single functions choose them as suffixes.
     moves = [*options, *attributes] if goal == "size" else list(words.module)
     learned = learn(samples, space, moves, suffixes, seeds, settings, say)
@@ -81,6 +78,15 @@ def learn_coreset(
         expelled = expel(subjects, _plans_of(learned, start), session.pool, say)
     document = _document(session, learned, expelled, chosen, subjects, settings, start)
     write_atomic(out, tomli_w.dumps(document, multiline_strings=True))
+
+
+def make_space(session: Session, architecture: str, goal: str) -> tuple[Vocabulary, PassSpace]:
+    """The vocabulary of an architecture and its space; instructions know no generator."""
+    words = vocabulary.load(session.toolchain.library, session.pool.info.version, architecture)
+    start = Plan((default_pipeline("Oz", session.pool),))
+    if goal != "size":
+        return words, PassSpace(start, words.module, ())
+    return words, PassSpace(start, (*words.module, *words.attributes), words.options)
 
 
 def check_coreset(
@@ -130,6 +136,12 @@ def _plans_in(path: Path) -> list[Plan]:
         return [to_plan(Recipe.parse(row["recipe"])) for row in document["plan"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot read the coreset {path}: {error}") from error
+
+
+def earlier_plans(space: PassSpace, settings: Settings) -> list[Plan]:
+    """The plans of earlier files and their variants, as far as they are legal."""
+    earlier = [plan for path in settings.earlier for plan in _plans_in(path)]
+    return [plan for plan in varied(earlier, settings.variants) if space.legal(plan.actions)]
 
 
 def draw(
@@ -195,7 +207,7 @@ def make_samples(
         [baseline] = evaluate([start])
         if baseline.ok and baseline.value < module.instructions * _LARGEST_BYTES_PER_INSTRUCTION:
             name = f"{module.project}/{module.source}"
-            samples.append(Sample(name, module.project, evaluate, baseline))
+            samples.append(Sample(name, module.project, evaluate, baseline, job))
     projects = len({sample.project for sample in samples})
     say(f"{len(samples)} modules of {projects} projects for {architecture}")
     return samples
@@ -228,7 +240,8 @@ def prepare_subjects(
     return subjects
 
 
-def _seeds(words: Vocabulary, space: PassSpace, goal: str) -> tuple[list[Plan], list[str]]:
+def hand_written(words: Vocabulary, space: PassSpace, goal: str) -> tuple[list[Plan], list[str]]:
+    """Plans and suffixes to start from (`data/seeds.toml`), as far as they are legal."""
     path = resources.files("planish.tune") / "data" / "seeds.toml"
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     known = set(space.actions(space.start))

@@ -15,7 +15,7 @@ from planish.llvm import vocabulary
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import UNITS
 from planish.search.loop import run
-from planish.search.protocol import Best, Evaluate, Plan
+from planish.search.protocol import Best, Evaluate, Plan, Policy
 from planish.store.lockfile import LockEntry
 from planish.store.store import Key
 from planish.tune.coreset import Coreset, load_coreset
@@ -121,12 +121,16 @@ def _search(
     outcome = search.best.outcome
     assert outcome is not None
     evaluate: Evaluate = search.evaluator
-    given = None
+    given: Policy | None = None
     if options.policy == "llm":
         from planish.tune.llm import checked, llm_policy
 
         given = llm_policy(session, task, space, options, outcome.value)
         evaluate = checked(space, evaluate)
+    if options.policy == "model":
+        from planish.tune.model import model_policy
+
+        given = model_policy(session, task, space, options)
     policy = make_policy(
         options.policy, space, coreset, options.budget,
         seed=options.seed, functions=options.functions, seeds=seeds, given=given,

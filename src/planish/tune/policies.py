@@ -17,7 +17,7 @@ from planish.search.stages import Stages
 from planish.tune.coreset import Coreset
 from planish.tune.pass_space import localise
 
-POLICIES = ("coreset", "genetic", "greedy", "llm", "random")
+POLICIES = ("coreset", "genetic", "greedy", "llm", "model", "random")
 
 # Shares of the budget, chosen on training modules among some ten splits, which differed little:
 # 8 plans, 12 options and 12 suffixes of 32 builds.
@@ -44,7 +44,7 @@ def make_policy(
 
     functions  whether each function may get a suffix of its own
     seeds      plans to try first (the lockfile's)
-    given      the policy itself where it was made for one task (`llm`)
+    given      the policy itself where it was made for one task (`llm`, `model`)
     """
     if name not in POLICIES:
         raise unknown("policy", name, POLICIES)
@@ -57,11 +57,12 @@ def make_policy(
     rounds = 2 if parts >= _TWO_ROUNDS else 1
     suffixes = coreset.suffixes[: max(parts // rounds - 1, 0)]
     functions_stage = ("functions", PartsPolicy(space.start, suffixes, rounds=rounds), parts)
-    if name == "coreset":
+    if name in ("coreset", "model"):
         plans = [localise(plan, space) for plan in coreset.plans]
         plans = [plan for plan in plans if space.legal(plan.actions)]
         moves = [move for move in coreset.moves if space.legal((move,))]
-        stages.append(("coreset", CoresetPolicy(plans), math.ceil(left * _CORESET_SHARE)))
+        first = given or CoresetPolicy(plans)
+        stages.append((name, first, math.ceil(left * _CORESET_SHARE)))
         stages.append(("options", GreedyPolicy(space, seed, moves), round(left * _MOVES_SHARE)))
         if parts:
             stages.append(functions_stage)
