@@ -21,12 +21,13 @@ import common
 from planish.base.records import Budget
 from planish.llvm import vocabulary
 from planish.search.loop import run
-from planish.search.protocol import Best, Plan
+from planish.search.protocol import Best, Plan, Policy
 from planish.store.store import Store
 from planish.tune.coreset import Coreset, load_coreset
 from planish.tune.learn import Sample
 from planish.tune.learn_coreset import draw, make_samples
 from planish.tune.pass_space import PassSpace
+from planish.tune.model import describe, expected_policy, load_ranker
 from planish.tune.policies import POLICIES, make_policy
 from planish.tune.session import Session
 from planish.tune.source import default_pipeline
@@ -53,8 +54,13 @@ def main() -> None:
             for policy in given.policies:
                 for functions in (True, False):
                     for builds in given.budgets:
+                        first = None
+                        if policy == "model":
+                            ranker = load_ranker(given.arch, "size")
+                            looks = describe(session.pool, sample.job)
+                            first = expected_policy(ranker, space, looks)
                         best = _search(
-                            sample, space, coreset, policy, builds, functions, given.seed
+                            sample, space, coreset, policy, builds, functions, given.seed, first
                         )
                         gain = 100 * (1 - best.value / sample.baseline.value)
                         gains.setdefault((policy, functions, builds), []).append(gain)
@@ -72,7 +78,9 @@ def _arguments() -> argparse.Namespace:
     options.add_argument("--arch", default="X86", choices=("X86", "AArch64"))
     options.add_argument("--smallest", type=int, default=30, help="instructions")
     options.add_argument("--largest", type=int, default=20_000, help="instructions")
-    options.add_argument("--policies", nargs="+", default=list(POLICIES), choices=POLICIES)
+    options.add_argument(
+        "--policies", nargs="+", default=list(POLICIES), choices=(*POLICIES, "model")
+    )
     options.add_argument("--budgets", nargs="+", type=int, default=list(_BUDGETS))
     options.add_argument("--json", type=Path, help="write every module's gain to this file")
     return options.parse_args()
@@ -86,9 +94,10 @@ def _search(
     builds: int,
     functions: bool,
     seed: int,
+    given: Policy | None = None,
 ) -> Best:
     budget = Budget(builds=builds)
-    made = make_policy(policy, space, coreset, budget, seed=seed, functions=functions)
+    made = make_policy(policy, space, coreset, budget, seed=seed, functions=functions, given=given)
     return run(space, made, sample.evaluate, budget, baseline=sample.baseline)
 
 

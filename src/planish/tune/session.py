@@ -52,10 +52,10 @@ class Options:
         if self.goal not in UNITS:
             raise unknown("goal", self.goal, UNITS)
         if self.policy != DEFAULT_POLICY:  # a replay, which has no policy, imports none
-            from planish.tune.policies import POLICIES
+            from planish.tune.policies import GIVEN_POLICIES, POLICIES
 
-            if self.policy not in POLICIES:
-                raise unknown("policy", self.policy, POLICIES)
+            if self.policy not in (*POLICIES, *GIVEN_POLICIES):
+                raise unknown("policy", self.policy, (*POLICIES, *GIVEN_POLICIES))
         if (self.policy == "llm") != bool(self.llm_model or self.llm_url):
             raise UsageError(
                 "the policy llm needs a model, and a model needs the policy llm",
