@@ -26,8 +26,8 @@ from planish.store.store import Store
 from planish.tune.coreset import Coreset, load_coreset
 from planish.tune.learn import Sample
 from planish.tune.learn_coreset import draw, make_samples
-from planish.tune.pass_space import PassSpace
 from planish.tune.model import describe, expected_policy, load_ranker
+from planish.tune.pass_space import PassSpace
 from planish.tune.policies import POLICIES, make_policy
 from planish.tune.session import Session
 from planish.tune.source import default_pipeline

@@ -67,6 +67,8 @@ FEATURES = {
 }
 
 _OPCODE = re.compile(r"^  (?:%[^=\n]+= )?([a-z]+)", re.MULTILINE)
+# A switch goes on over several lines, which are no instructions.
+_INSTRUCTION = re.compile(r"\n  [^ \]\n]")
 _CALL = re.compile(r"\b(?:call|invoke) [^\n@]*?(@\"[^\"]*\"|@[\w.$-]+|%[\w.-]+)\(")
 _WIDTH = re.compile(
     r" (?:load|store|add|sub|mul|and|or|xor|shl|lshr|icmp)\b[^\n,]*? i(8|16|32|64)\b"
@@ -84,7 +86,7 @@ def features(text: str) -> tuple[float, ...]:
     """The vector of `FEATURES` for a module's textual IR; finite for every module."""
     definitions = _DEFINE.findall(text)
     bodies = text.split("\ndefine ")[1:]
-    sizes = [body.partition("\n}")[0].count("\n  ") for body in bodies]
+    sizes = [len(_INSTRUCTION.findall(body)) for body in bodies]
     total, count = max(sum(sizes), 1), max(len(sizes), 1)
     blocks = len(_LABEL.findall(text)) + count
     opcodes: Counter[str] = Counter()

@@ -153,7 +153,8 @@ def save(ranker: Ranker, path: Path) -> None:
     from safetensors.numpy import save_file
 
     words = {"recipes": json.dumps(ranker.recipes), "card": json.dumps(ranker.card, sort_keys=True)}
-    arrays = {name: getattr(ranker, name).astype(np.float32) for name in _ARRAYS}
+    # In C order: the format knows no other, and the library writes the bytes as they lie.
+    arrays = {name: np.ascontiguousarray(getattr(ranker, name), np.float32) for name in _ARRAYS}
     save_file(arrays, str(path), metadata=words)
 
 
