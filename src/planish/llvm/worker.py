@@ -15,8 +15,9 @@ from typing import Any
 from planish.base.hashing import digest
 from planish.llvm import frontend
 from planish.llvm.binding import Library
+from planish.llvm.merging import merge
 from planish.llvm.module import Module
-from planish.llvm.requests import Build, Built, Facts, Inspect, Job, LibraryInfo
+from planish.llvm.requests import Build, Built, Facts, Inspect, Job, LibraryInfo, Merge
 from planish.measure.sizes import measure_object
 
 _library: Library | None = None
@@ -47,6 +48,9 @@ class Builder:
         self._blobs.update(blobs)
         if isinstance(request, Inspect):
             return self._inspect(request)
+        if isinstance(request, Merge):
+            parts = [self._blobs[blob] for blob in request.blobs]
+            return merge(self._library, parts, request.needs, request.keep)
         return self._build(request)
 
     def _inspect(self, request: Inspect) -> Facts:
