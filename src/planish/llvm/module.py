@@ -296,8 +296,8 @@ class Module:
     def _set(self, function: int, element: str) -> None:
         """Carry out an attribute element; never weakens what the user asked for (`frames`)."""
         name, _, value = element.removeprefix("@").partition("=")
-        if name == "no-minsize":
-            self._remove(function, "minsize")
+        if name in ("no-minsize", "no-optsize"):
+            self._remove(function, name.removeprefix("no-"))
             return
         if name == "frame-pointer":
             have = self._text_attribute(function, name)
