@@ -15,7 +15,7 @@ _LEVEL = 6
 
 
 class Blobs:
-    """Contents by digest, below the folder of a recording. Safe among the processes of `make -j`."""
+    """Contents by digest, below the folder of a recording. Safe among processes of `make -j`."""
 
     def __init__(self, record: Path) -> None:
         self._root = record / _FOLDER
@@ -32,7 +32,7 @@ class Blobs:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
         with os.fdopen(handle, "wb") as file:
             file.write(zlib.compress(data, _LEVEL))
-        os.replace(temporary, path)
+        Path(temporary).replace(path)
         return name
 
     def get(self, name: str) -> bytes:

@@ -45,9 +45,7 @@ def confirm(record: Path, recording: Recording, outcomes: Sequence[Outcome]) -> 
         return [_confirm(link, blobs, replaced, Path(folder) / "program") for link in links]
 
 
-def _confirm(
-    link: Link, blobs: Blobs, replaced: dict[str, bytes | None], path: Path
-) -> Linked:
+def _confirm(link: Link, blobs: Blobs, replaced: dict[str, bytes | None], path: Path) -> Linked:
     try:
         relink(link, blobs, {}, path)
         before, sections_before = program_size(path)

@@ -95,9 +95,7 @@ def _without_output(words: Sequence[str]) -> list[str]:
     made: list[str] = []
     rest = iter(words)
     for word in rest:
-        if word == "-o":
-            next(rest, None)
-        elif word == "-Map":
+        if word == "-o" or word == "-Map":
             next(rest, None)
         elif not word.startswith(_MAPS) and not (word.startswith("-o") and len(word) > 2):
             made.append(word)

@@ -1,4 +1,4 @@
-"""When the project's own tests fail on the tuned build: which unit, and which part of its recipe."""
+"""Where the project's tests fail on the tuned build: which unit, which part of its recipe."""
 
 from __future__ import annotations
 

@@ -49,12 +49,15 @@ def record(command: Sequence[str], folder: Path) -> tuple[int, units.Recording]:
         for role in ("cc", "c++")
     }  # fmt: skip
     _make_shims(shims, given, real)
+    # Only a linker that was asked for: to many build files LD is the compiler.
+    linker = {"LD": str(shims / "ld")} if given.compilers["ld"] else {}
     environment = with_environment(
         PATH=os.pathsep.join([str(shims), *given.path]),
         PLANISH_SHIMS=str(shims),
         PLANISH_RECORD=str(record_folder),
         CC=str(shims / "cc"),
         CXX=str(shims / "c++"),
+        **linker,
     )
     try:
         code = subprocess.run(list(command), env=environment).returncode
@@ -72,6 +75,8 @@ def _make_shims(shims: Path, given: BuildConfig, real: dict[str, str]) -> None:
         _shim(shims / path.name, role, str(path))
     for name, role in _PLAIN.items():
         _shim(shims / name, role, real[role])
+    if given.compilers["ld"]:
+        _shim(shims / "ld", "ld", given.compilers["ld"])
 
 
 def _found(given: BuildConfig) -> Iterator[tuple[Path, str]]:
@@ -79,7 +84,7 @@ def _found(given: BuildConfig) -> Iterator[tuple[Path, str]]:
     seen: set[str] = set()
     for folder in given.path:
         try:
-            names = sorted(os.listdir(folder))
+            names = sorted(path.name for path in Path(folder).iterdir())
         except OSError:
             continue
         for name in names:

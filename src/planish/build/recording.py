@@ -114,10 +114,10 @@ def _library(word: str, words: Sequence[str], at: int, folders: Sequence[str]) -
     name = word if at and words[at - 1] == "-l" else word[2:]
     static = "-static" in words[:at] or "-Wl,-Bstatic" in words[:at]
     for folder in folders:
-        if not static and os.path.exists(f"{folder}/lib{name}.so"):
+        if not static and Path(f"{folder}/lib{name}.so").exists():
             return ""
         path = f"{folder}/lib{name}.a"
-        if os.path.exists(path) and not os.path.realpath(path).startswith(("/usr/", "/lib")):
+        if Path(path).exists() and not os.path.realpath(path).startswith(("/usr/", "/lib")):
             return path
     return ""
 

@@ -15,14 +15,13 @@ from planish.build.linking import relink
 from planish.build.units import Link
 
 # What code generators call by name, whether or not the program mentions it.
-LIBRARY_CALLS = frozenset(
-    "memcpy memmove memset memcmp bcmp bzero strlen strcpy strcat strcmp strchr strrchr strnlen "
-    "stpcpy strncpy strncmp memchr mempcpy memccpy printf puts putchar fputs fputc fwrite fputs "
-    "malloc free calloc realloc abort exit sqrt sqrtf fmod fmodf fmin fmax floor ceil trunc rint "
-    "sin cos tan exp exp2 log log2 log10 pow powf ldexp ldexpf sincos sincosf fma fmaf round "
-    "main _start environ setjmp longjmp _Unwind_Resume "
-    "_Znwm _Znam _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm".split()
-)
+_LIBRARY_WORDS = """
+memcpy memmove memset memcmp bcmp bzero strlen strcpy strcat strcmp strchr strrchr strnlen stpcpy
+strncpy strncmp memchr mempcpy memccpy printf puts putchar fputs fputc fwrite malloc free calloc
+realloc abort exit sqrt sqrtf fmod fmodf fmin fmax floor ceil trunc rint sin cos tan exp exp2 log
+log2 log10 pow powf ldexp ldexpf sincos sincosf fma fmaf round setjmp longjmp _Unwind_Resume
+"""
+LIBRARY_CALLS = frozenset(_LIBRARY_WORDS.split())
 # Compilers' runtime libraries: __udivdi3, __aeabi_memcpy, __stack_chk_fail, __cxa_atexit.
 _RUNTIME = re.compile(r"__\w+")
 _WORD = re.compile(r"[A-Za-z_.$][\w.$]*")

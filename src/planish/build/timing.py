@@ -7,10 +7,11 @@ A difference inside the 95 % interval is none.
 
 from __future__ import annotations
 
+import math
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from planish.base.config import with_environment
@@ -62,6 +63,14 @@ class Raced:
         )
 
 
+@dataclass
+class _Leader:
+    """The best candidate so far."""
+
+    recipe: Recipe = field(default_factory=Recipe)
+    ratio: float = math.inf
+
+
 def time_programs(
     programs: Mapping[str, Path], command: str, seconds: float, seed: int = 0
 ) -> dict[str, Timed]:
@@ -92,7 +101,7 @@ def race(
     program has an entry with it in the lockfile.
     """
     blobs = Blobs(record)
-    wanted = {name for name in link.digests}
+    wanted = link.digests
     units = [u for u in recording.units if u.made in wanted and u.bitcode and not u.problem]
     tasks = {u.made: _task(session, u) for u in units}
     with tempfile.TemporaryDirectory(prefix="planish-") as place:
@@ -100,8 +109,8 @@ def race(
         own = folder / "own"
         relink(link, blobs, {}, own)
         tried: list[tuple[str, Timed]] = []
-        best, best_time = Recipe(), None
-        for recipe in _candidates(session, tasks, lambda: best):
+        leader = _Leader()
+        for recipe in _candidates(session, tasks, leader):
             path = folder / f"candidate{len(tried)}"
             try:
                 relink(link, blobs, _objects(session, tasks, recipe), path)
@@ -114,8 +123,9 @@ def race(
             tried.append((str(recipe), timed["it"]))
             watch(f"{timed['it'].ratio:.3f} [{timed['it'].low:.3f}, {timed['it'].high:.3f}] "
                   f"{str(recipe).replace(chr(10), '; ')}")  # fmt: skip
-            if best_time is None or timed["it"].ratio < best_time:
-                best, best_time = recipe, timed["it"].ratio
+            if timed["it"].ratio < leader.ratio:
+                leader.recipe, leader.ratio = recipe, timed["it"].ratio
+        best = leader.recipe
         path = folder / "winner"
         objects = _objects(session, tasks, best)
         relink(link, blobs, objects, path)
@@ -128,9 +138,7 @@ def race(
     return Raced(link.output, again["it"], best, tuple(tried))
 
 
-def _candidates(
-    session: Session, tasks: Mapping[str, Task], best: Callable[[], Recipe]
-) -> Iterator[Recipe]:
+def _candidates(session: Session, tasks: Mapping[str, Task], leader: _Leader) -> Iterator[Recipe]:
     """Recipes to try; those later on build on the best so far."""
     triple = next(iter(tasks.values())).facts.triple
     words = vocabulary.load(
@@ -140,7 +148,7 @@ def _candidates(
     for pipeline in _PIPELINES:
         yield Recipe((*_FAST, *pipeline))
     for word in _ADDED:
-        base = best()
+        base = leader.recipe
         if word not in known:
             continue
         if word.startswith("@"):

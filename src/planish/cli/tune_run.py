@@ -155,9 +155,7 @@ def _after(tuned: Tuned, mended: object) -> Tuned:
     return replace(tuned, outcomes=tuple(outcomes))
 
 
-def _bounded(
-    asked: Asked, tuned: Tuned, command: str, slowest: float
-) -> tuple[Timed, Tuned]:
+def _bounded(asked: Asked, tuned: Tuned, command: str, slowest: float) -> tuple[Timed, Tuned]:
     """The tuned program's time; nothing is kept where it is slower than was allowed."""
     from planish.build.timing import time_programs
 

@@ -116,9 +116,7 @@ def make_key(session: Session, task: Task, goal: str) -> Key:
     return Key(task=task.hash, target=task.target, goal=goal, compiler=session.compiler)
 
 
-def _prepare(
-    session: Session, task: Task, options: Options, starts: Sequence[Plan] = ()
-) -> Search:
+def _prepare(session: Session, task: Task, options: Options, starts: Sequence[Plan] = ()) -> Search:
     key = make_key(session, task, options.goal)
     evaluator = PassEvaluator(session.pool, task.search, key, session.store, options.goal)
     start = Plan((default_pipeline(task.request.level, session.pool),))

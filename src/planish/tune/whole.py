@@ -21,7 +21,7 @@ from planish.store.lockfile import LockEntry
 from planish.tune.passes import optimise_task
 from planish.tune.result import Result
 from planish.tune.session import Options, Session
-from planish.tune.source import Request, Task, make_task
+from planish.tune.source import Request, Task, default_pipeline, make_task
 
 LTO = ("lto-pre-link<Oz>", "lto<Oz>")
 
@@ -77,7 +77,12 @@ def optimise_whole(
 
 
 def build_whole(session: Session, task: Task, recipe: Recipe) -> bytes:
-    """The program's object by a recipe; raises UsageError when it does not build."""
+    """The program's object by a recipe, the empty one being the level's own pipeline.
+
+    Raises UsageError when it does not build.
+    """
+    if recipe == Recipe():
+        recipe = Recipe((default_pipeline(task.request.level, session.pool),))
     build = Build(task.final, recipe, emit=True, keep=("obj",))
     [reply] = session.pool.run([Call(recipe.options, build, (task.final.blob,))])
     if reply.failure is not None:
