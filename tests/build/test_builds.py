@@ -139,7 +139,7 @@ def test_a_compiler_given_by_name_is_not_the_shim(
     for given in ("gcc", "wrapper gcc"):
         monkeypatch.setenv("PLANISH_CC", given)
         code, found = record(["sh", "-c", "gcc -Iinc -c util.c -o util.o"], project)
-        assert code == 0 and [unit.source for unit in found] == ["util.c"]
+        assert code == 0 and [unit.source for unit in found.units] == ["util.c"]
 
 
 def test_a_compiler_that_is_ourselves_is_one_line(project: Path) -> None:

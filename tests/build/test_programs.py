@@ -62,8 +62,8 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ar = f"{shlex.quote(str(_ZIG))} ar"
     flags = "-Os -g -ffreestanding -fno-stack-protector -fno-pic"
     code, found = record(
-        ["sh", "-c", f"$CC {flags} -c start.c && $CC {flags} -c work.c && {ar} rcs libw.a work.o && "
-         "$LD -static start.o -L. -lw -o prog"], tmp_path,
+        ["sh", "-c", f"$CC {flags} -c start.c && $CC {flags} -c work.c && "
+         f"{ar} rcs libw.a work.o && $LD -static start.o -L. -lw -o prog"], tmp_path,
     )  # fmt: skip
     assert code == 0 and len(found.units) == 2 and len(found.links) == 1
     return tmp_path

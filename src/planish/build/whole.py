@@ -110,7 +110,7 @@ def tune_whole(
         except CompileError as error:
             return _left(link, plain, lto, result, f"it does not link: {_last(error)}")
         if best >= plain or best > lto:
-            words = f"{best:,} bytes linked, the build's own {plain:,}, as link-time optimisation {lto:,}"
+            words = f"{best:,} bytes linked, the build's own {plain:,}, with LTO {lto:,}"
             return _left(link, plain, lto, result, words)
         sections = program_size(tuned)[1]
         output.write_bytes(tuned.read_bytes())
