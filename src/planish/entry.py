@@ -29,7 +29,7 @@ def ask_server(words: list[str]) -> int | None:
 
 def run() -> None:
     """Do it here."""
-    if sys.argv[1:2] in (["cc"], ["c++"]):
+    if sys.argv[1:2] in (["cc"], ["c++"], ["ld"]):
         from planish.build.cc import main as compile
 
         sys.exit(compile(sys.argv[1:], ask_server))

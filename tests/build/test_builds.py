@@ -52,8 +52,8 @@ def test_a_build_is_recorded_tuned_and_replayed(
     project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     code, found = record(["sh", "-c", "$CC -Os -Iinc -MMD -c util.c -o util.o"], project)
-    assert code == 0 and [u.source for u in found] == ["util.c"]
-    assert found[0].own > 0 and found[0].flags == ("-Os", "-Iinc", "-MMD")
+    assert code == 0 and [u.source for u in found.units] == ["util.c"]
+    assert found.units[0].own > 0 and found.units[0].flags == ("-Os", "-Iinc", "-MMD")
     main(["tune", "--budget", "8"])
     assert "units: the build's own" in capfd.readouterr().out
     entry = lockfile.load(project / "planish.lock").entries[0]
@@ -65,7 +65,7 @@ def test_a_build_is_recorded_tuned_and_replayed(
     assert (project / "u.d").exists()
     from planish.measure.sizes import measure_object
 
-    assert sum(measure_object(first).sections.values()) == entry.result < found[0].own
+    assert sum(measure_object(first).sections.values()) == entry.result < found.units[0].own
 
 
 def test_what_is_not_locked_is_the_compilers_own_work(project: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_stale_entry_never_breaks_the_build(project: Path) -> None:
 
 def test_a_failing_build_keeps_its_exit_code(project: Path) -> None:
     code, found = record(["sh", "-c", "$CC -c broken.c"], project)
-    assert code != 0 and found == []
+    assert code != 0 and found.units == ()
     with pytest.raises(PlanishError, match="cannot run"):
         record(["no-such-program"], project)
 
@@ -95,7 +95,7 @@ def test_a_failing_build_keeps_its_exit_code(project: Path) -> None:
 def test_recordings_of_parallel_builds_lose_nothing(project: Path) -> None:
     commands = " & ".join(f"$CC -Iinc -c util.c -o {at}.o" for at in range(6))
     code, found = record(["sh", "-c", f"{commands} & wait"], project)
-    assert code == 0 and len(found) == 6
+    assert code == 0 and len(found.units) == 6
 
 
 def test_nothing_recorded_is_one_line(project: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_compiler_given_by_name_is_not_the_shim(
     for given in ("gcc", "wrapper gcc"):
         monkeypatch.setenv("PLANISH_CC", given)
         code, found = record(["sh", "-c", "gcc -Iinc -c util.c -o util.o"], project)
-        assert code == 0 and [unit.source for unit in found] == ["util.c"]
+        assert code == 0 and [unit.source for unit in found.units] == ["util.c"]
 
 
 def test_a_compiler_that_is_ourselves_is_one_line(project: Path) -> None:

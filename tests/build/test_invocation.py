@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planish.build.invocation import Unit, parse
+from planish.build.invocation import Unit, parse, read, read_linker, without_pch
 
 
 @pytest.mark.parametrize(
@@ -29,8 +30,11 @@ def test_units(command: str, unit: Unit) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "a.o b.o -o prog", "-c a.c b.c", "-E a.c", "-S a.c", "-M a.c", "-c a.s", "-c -",
-        "@args -c a.c",
+        "a.o b.o -o prog", "-c a.c b.c", "-E a.c", "a.c -o prog", "-c a.h", "-x c-header -c a.h",
+        "-c -x c++ a.c", "-c a.c -O0", "-c a.c --coverage", "-c a.c -fsanitize=address",
+        "-c a.c -gsplit-dwarf", "-c a.c -pg", "-c a.c b.o", "-c a.c b.c -o x.o", "-c a.ll",
+        "-S a.c", "-M a.c", "-c a.s", "-c -",
+        "@no-such-file -c a.c",
         "-c -x c a.txt", "--version", "", "-c", "-flto -c a.c", "-c a.c -save-temps", "-c a.c -###",
         "-fprofile-use=x -c a.c",
     ],
@@ -52,3 +56,43 @@ def test_any_words_are_read_and_none_are_lost(words: list[str]) -> None:
         for word in (*unit.flags, unit.source, "-c"):
             left.remove(word)
         assert all(word in ("-o", "-c", unit.output) for word in left)
+
+
+def test_several_sources_are_several_units() -> None:
+    command = read(shlex.split("-O2 -c a.c b.cc -Ix"))
+    assert [(u.source, u.output) for u in command.units] == [("a.c", "a.o"), ("b.cc", "b.o")]
+    assert {u.flags for u in command.units} == {("-O2", "-Ix")} and not command.problem
+    assert read(shlex.split("-flto -c a.c")).units and read(shlex.split("-flto -c a.c")).lto
+
+
+def test_a_named_language_counts_where_the_name_says_the_same() -> None:
+    assert parse(shlex.split("-x c -c a.c")) == Unit("a.c", "a.o", (), False)
+    assert parse(shlex.split("-xc++ -c a.cc")) == Unit("a.cc", "a.o", (), False)
+
+
+def test_response_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "inner").write_text('"-DS=a b" -Iinc\n')
+    (tmp_path / "outer").write_text(f"-c @{tmp_path}/inner a.c\n-o 'x y.o'")
+    unit = parse([f"@{tmp_path}/outer", "-Os"])
+    assert unit == Unit("a.c", "x y.o", ("-DS=a b", "-Iinc", "-Os"), False)
+    (tmp_path / "loop").write_text(f"@{tmp_path}/loop")
+    assert parse([f"@{tmp_path}/loop", "-c", "a.c"]) is None
+
+
+def test_links_know_their_inputs() -> None:
+    command = read(shlex.split("a.o -L. -lfoo b.a -o prog -Wl,-T,x.ld"))
+    assert command.links and command.output == "prog"
+    assert [command.words[at] for at in command.inputs] == ["a.o", "-lfoo", "b.a"]
+    direct = read_linker(shlex.split("-m elf_x86_64 -T x.ld -l m a.o -o fw.elf"))
+    assert [direct.words[at] for at in direct.inputs] == ["m", "a.o"]
+    assert not read(["-shared"]).links
+
+
+def test_a_precompiled_header_beside_its_header_is_left_out() -> None:
+    words = shlex.split("-Xclang -include-pch -Xclang x.pch -Xclang -include -Xclang x.h -O2")
+    assert without_pch(words) == shlex.split("-Xclang -include -Xclang x.h -O2")
+
+
+def test_dependencies_asked_of_the_preprocessor_count() -> None:
+    unit = parse(shlex.split("-Wp,-MMD,a.d -c a.c"))
+    assert unit is not None and unit.dependencies

@@ -59,7 +59,7 @@ def _home_cache() -> Path:
 class BuildConfig(NamedTuple):
     """What the environment says to `planish cc` and `planish c++`.
 
-    compilers  PLANISH_CC and PLANISH_CXX: the real compilers, by role; empty for none given
+    compilers  PLANISH_CC, PLANISH_CXX, PLANISH_LD: the real ones, by role; empty for none given
     record     PLANISH_RECORD: where units are noted; set by `planish record`
     shims      PLANISH_SHIMS: a folder of PATH that does not count; set by `planish record`
     lock       PLANISH_LOCK: the lockfile, instead of the nearest planish.lock above the source
@@ -81,7 +81,11 @@ def read_build_config() -> BuildConfig:
     """Read the environment now."""
     env = os.environ
     return BuildConfig(
-        {"cc": env.get("PLANISH_CC", ""), "c++": env.get("PLANISH_CXX", "")},
+        {
+            "cc": env.get("PLANISH_CC", ""),
+            "c++": env.get("PLANISH_CXX", ""),
+            "ld": env.get("PLANISH_LD", ""),
+        },
         env.get("PLANISH_RECORD", ""),
         env.get("PLANISH_SHIMS", ""),
         env.get("PLANISH_LOCK", ""),
@@ -129,6 +133,12 @@ def read_server_config() -> ServerConfig:
         seconds = 0.0
     identity = tuple(env.get(name) for name in _SERVER_VARIABLES)
     return ServerConfig(max(seconds, 0.0), f"{folder}/planish-{os.getuid()}", identity)
+
+
+def named_compilers(shims: Path) -> dict[str, str]:
+    """CC and CXX, the real compilers where a recording is asked for; empty for shims and none."""
+    found = {"cc": os.environ.get("CC", ""), "c++": os.environ.get("CXX", "")}
+    return {role: "" if str(shims) in words else words for role, words in found.items()}
 
 
 def with_environment(**values: str) -> dict[str, str]:

@@ -7,11 +7,13 @@ The object of a unit that is not in the lockfile, or whose replay fails, is the 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from planish.base.config import BuildConfig, read_build_config, real_environment
@@ -20,7 +22,10 @@ from planish.build.invocation import Unit
 from planish.store import locktext
 
 _LOCK = "planish.lock"
-_NAMES = {"cc": ("clang", "cc", "gcc"), "c++": ("clang++", "c++", "g++")}
+_VARIABLES = {"cc": "CC", "c++": "CXX", "ld": "LD"}
+_NAMES = {
+    "cc": ("clang", "cc", "gcc"), "c++": ("clang++", "c++", "g++"), "ld": ("ld", "ld.lld"),
+}  # fmt: skip
 
 
 def main(arguments: Sequence[str], ask_server: Callable[[list[str]], int | None]) -> int:
@@ -30,23 +35,32 @@ def main(arguments: Sequence[str], ask_server: Callable[[list[str]], int | None]
     """
     role, words = arguments[0], list(arguments[1:])
     given = read_build_config()
-    verbose = given.verbose
+    verbose = given.verbose or "-v" in words
     if given.within:
         print(
             f"planish: error: the real compiler of `planish {role}` is `planish {role}` again "
-            f"(set PLANISH_{'CC' if role == 'cc' else 'CXX'} to a compiler)",
+            f"(set PLANISH_{_VARIABLES[role]} to a compiler)",
             file=sys.stderr,
         )
         return 2
     compiler = real_compiler(role, given)
     real = real_environment(given)
-    unit = invocation.parse(words)
     if given.record:
-        return _record(compiler, words, real, unit, Path(given.record))
-    lock = _find_lock(unit, given.lock) if unit is not None else None
-    if unit is None or lock is None:
-        _say(verbose, "handed on")
+        return _record(role, compiler, words, real, Path(given.record))
+    command = invocation.read(words)
+    if command.problem:
+        _say(verbose, f"handed on: {command.problem}")
         return _hand_on(compiler, words, real)
+    if len(command.units) > 1 and any(_find_lock(u, given.lock) for u in command.units):
+        return _one_by_one(arguments, command.units, ask_server)
+    unit = command.units[0]
+    lock = _find_lock(unit, given.lock)
+    if lock is None:
+        _say(verbose, "handed on: no lockfile names the source")
+        return _hand_on(compiler, words, real)
+    target = target_of(compiler)
+    if target:
+        unit = replace(unit, flags=(f"--target={target}", *unit.flags))
     code = ask_server(list(arguments))
     if code is not None:
         return code
@@ -73,7 +87,7 @@ def real_compiler(role: str, given: BuildConfig) -> list[str]:
     import ziglang
 
     zig = str(Path(ziglang.__file__).parent / "zig")
-    return [zig, "c++" if role == "c++" else "cc"]
+    return [zig, {"ld": "ld.lld"}.get(role, role)]
 
 
 def _hand_on(compiler: list[str], words: list[str], real: dict[str, str]) -> int:
@@ -85,27 +99,39 @@ def _hand_on(compiler: list[str], words: list[str], real: dict[str, str]) -> int
         return 2
 
 
-def _record(
-    compiler: list[str], words: list[str], real: dict[str, str], unit: Unit | None, record: Path
+def _one_by_one(
+    arguments: Sequence[str],
+    units: Sequence[Unit],
+    ask_server: Callable[[list[str]], int | None],
 ) -> int:
-    code = subprocess.run([*compiler, *words], env=real).returncode
-    if code == 0 and unit is not None:
-        from planish.build.units import Recorded, append
+    """Several sources in one command, each as a command of its own; the worst exit code."""
+    # A process each, since handing on ends this one. What the server does is done by it.
+    codes = []
+    for unit in units:
+        words = [arguments[0], *unit.flags, "-c", unit.source, "-o", unit.output]
+        code = ask_server(words)
+        if code is None:
+            code = subprocess.run([sys.executable, "-m", "planish.entry", *words]).returncode
+        codes.append(code)
+    return max(codes)
 
-        own = _size(Path(unit.output))
-        append(record, Recorded(str(Path.cwd()), unit.source, unit.output, unit.flags, own))
-    return code
+
+def target_of(compiler: Sequence[str]) -> str:
+    """The triple that a cross compiler's name says (`arm-none-eabi-gcc`), or nothing."""
+    match = re.fullmatch(r"(.+-.+)-(gcc|g\+\+|cc|c\+\+)(-[\d.]+)?", Path(compiler[-1]).name)
+    return match[1] if match else ""
 
 
-def _size(path: Path) -> int:
-    """Allocated bytes of an object; 0 where it cannot be read as one."""
-    from planish.base.errors import PlanishError
-    from planish.measure.sizes import measure_object
+def _record(
+    role: str, compiler: list[str], words: list[str], real: dict[str, str], record: Path
+) -> int:
+    from planish.build.recording import run_and_note
 
-    try:
-        return sum(measure_object(path.read_bytes()).sections.values())
-    except (OSError, PlanishError):
-        return 0
+    direct = role == "ld"
+    command = invocation.read_linker(words) if direct else invocation.read(words)
+    return run_and_note(
+        compiler, words, real, command, record, direct=direct, target=target_of(compiler)
+    )
 
 
 def _find_lock(unit: Unit, given: str) -> Path | None:

@@ -17,6 +17,7 @@ _COMMANDS = {
     "opt": ("planish.cli.opt", "Make C, C++ or LLVM IR files smaller; replay how."),
     "record": ("planish.cli.record", "Run a build and note what it compiles."),
     "tune": ("planish.cli.tune", "Make all units of a recorded build smaller."),
+    "report": ("planish.cli.report_page", "Show what a tuning gained, as one HTML page."),
     "compile": ("planish.cli.compile", "Compile a tensor program to machine code."),
     "tune-kernel": ("planish.cli.tune_kernel", "Search for a faster schedule of a tensor program."),
     "trace": ("planish.cli.trace", "Explain a profiler's trace: busy, idle and why, kernels."),

@@ -1,10 +1,8 @@
-"""`planish tune`: all units of a recorded build."""
+"""`planish tune`: a recorded build, unit by unit or as whole programs."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from pathlib import Path
 
 import click
@@ -14,10 +12,14 @@ from planish.base.records import Budget
 
 
 @click.command("tune")
-@click.option("--budget", default="32", show_default=True, help="Of each unit: 32, 10s, 100,30s.")
 @click.option(
-    "--goal", default="size", show_default=True, metavar="size|instructions", help="As for opt."
-)
+    "--budget", default="32", show_default=True,
+    help="Builds of each unit on average; a time is for all together: 32, 10m, 100,30m.",
+)  # fmt: skip
+@click.option(
+    "--goal", default="size", show_default=True, metavar="size|instructions|time",
+    help="time needs --run; it is measured against the recorded build.",
+)  # fmt: skip
 @click.option("--policy", default="coreset", show_default=True, help="As for opt.")
 @click.option("--seed", default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Builds at once.")
@@ -29,8 +31,22 @@ from planish.base.records import Budget
     "--test",
     default="",
     metavar="CMD",
-    help="A shell command that rebuilds with planish cc and runs your tests; units that break it "
-    "lose their recipe.",
+    help="A shell command that rebuilds with planish cc and runs your tests; what breaks it is "
+    "found by bisection and expelled.",
+)
+@click.option("--whole-program", is_flag=True, help="Tune a program's units as one module.")
+@click.option("--program", default="", metavar="NAME", help="Which; else the largest one linked.")
+@click.option("--replay", is_flag=True, help="With --whole-program: by planish.lock, no search.")
+@click.option(
+    "-o", "output", type=click.Path(path_type=Path), default=None,
+    help="With --whole-program: the program; else NAME.planish.",
+)  # fmt: skip
+@click.option(
+    "--run", "run_command", default="", metavar="CMD",
+    help="A shell command that runs the program $PROGRAM, to be timed.",
+)  # fmt: skip
+@click.option(
+    "--max-slowdown", default="", metavar="2%", help="With --run: the most that size may cost."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -41,60 +57,55 @@ def command(
     jobs: int | None,
     lock: Path,
     test: str,
+    whole_program: bool,
+    program: str,
+    replay: bool,
+    output: Path | None,
+    run_command: str,
+    max_slowdown: str,
     as_json: bool,
 ) -> None:
-    """Tune every unit that `planish record` noted; recipes go to planish.lock.
+    """Tune what `planish record` noted; recipes go to planish.lock.
 
-    The largest source comes first. A tuning that was stopped goes on where it was: outcomes are
-    kept in the store. Afterwards build with CC="planish cc" CXX="planish c++".
+    \b
+    planish tune                                   every unit, for size
+    planish tune --test 'make clean && make CC="planish cc" check'
+    planish tune --whole-program --program lua     one module; writes lua.planish
+    planish tune --goal time --run '$PROGRAM bench.lua' --program lua
+    planish tune --run '$PROGRAM bench.lua' --max-slowdown 2%
+
+    The budget goes to the units that promise most bytes for a build. A tuning that was stopped goes
+    on where it was: outcomes are kept in the store. Afterwards build with CC="planish cc"
+    CXX="planish c++", and see `planish report`.
     """
     from planish.build import units
-    from planish.build.tuning import Outcome, keep_what_passes, tune_units
-    from planish.cli.opt_run import live_display
-    from planish.proc.command import run_command
-    from planish.store.store import Store
-    from planish.tune.result import lock_name
-    from planish.tune.session import Options, Session
+    from planish.cli import tune_run
+    from planish.tune.session import Options
 
-    recorded = units.load(Path(units.FOLDER))
-    if not recorded:
+    recording = units.read(Path(units.FOLDER))
+    if not recording.units:
         raise UsageError("no build is recorded here", hint="run: planish record -- make")
-    options = Options(goal=goal, budget=Budget.parse(budget), policy=policy, seed=seed)
-
-    def watch(outcome: Outcome) -> None:
-        if not as_json:
-            print(outcome)
-
-    with (
-        live_display(quiet=as_json) as live,
-        Session(jobs=jobs or os.cpu_count() or 1, store=Store.open_default(), progress=live) as s,
-    ):
-        outcomes = tune_units(s, recorded, options, lock.resolve(), watch=watch)
-    results = [o.result for o in outcomes if o.result is not None]
-    skipped = [o for o in outcomes if o.result is None]
-    dropped: list[str] = []
-    if test and results:
-        names = [lock_name(o.unit.path, lock.resolve().parent) for o in outcomes if o.result]
-        dropped = keep_what_passes(lock.resolve(), names, lambda: run_command(test).ok)
-    kept = [o for o in outcomes if o.result is not None]
-    before = sum(o.own or (o.result.baseline if o.result else 0) for o in kept)
-    after = sum(r.best for r in results)
-    if as_json:
-        rows = [r.to_json() for r in results]
-        left = [{"source": o.unit.source, "problem": o.problem} for o in skipped]
-        print(
-            json.dumps(
-                {"results": rows, "skipped": left, "dropped": dropped, "before": before,
-                 "after": after}
-            )
-        )  # fmt: skip
-    elif results:
-        print(
-            f"{len(results)} units: the build's own {before:,} -> {after:,} {results[0].unit} "
-            f"({after / before - 1:+.1%}); wrote {lock}"
+    if goal == "time" and not run_command:
+        raise UsageError("--goal time needs a command to be timed", hint="--run '$PROGRAM ...'")
+    if max_slowdown and not run_command:
+        raise UsageError("--max-slowdown needs --run", hint="--run '$PROGRAM ...'")
+    if (replay or output) and not whole_program:
+        raise UsageError(
+            "--replay and -o are for --whole-program",
+            hint='units are replayed by CC="planish cc"',
         )
-    if not as_json:
-        for name in dropped:
-            print(f"dropped, since the test failed with it: {name}")
-    if not results:
-        sys.exit(2)
+    options = Options(
+        goal="size" if goal == "time" else goal, budget=Budget.parse(budget), policy=policy,
+        seed=seed,
+    )  # fmt: skip
+    asked = tune_run.Asked(
+        Path(units.FOLDER).resolve(), recording, options, lock.resolve(),
+        jobs or os.cpu_count() or 1, program, as_json,
+    )  # fmt: skip
+    if whole_program:
+        tune_run.whole(asked, output, replay=replay)
+    elif goal == "time":
+        tune_run.time(asked, run_command)
+    else:
+        slowest = tune_run.read_slowdown(max_slowdown) if run_command else None
+        tune_run.units(asked, test, run_command, slowest)

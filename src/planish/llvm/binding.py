@@ -34,6 +34,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "LLVMPrintModuleToString": (P, [P]),
     "LLVMCloneModule": (P, [P]),
     "LLVMDisposeModule": (None, [P]),
+    "LLVMLinkModules2": (c_int, [P, P]),
+    "LLVMGetNamedGlobalAlias": (P, [P, c_char_p, c_size_t]),
     "LLVMVerifyModule": (c_int, [P, c_int, _OUT]),
     "LLVMGetTarget": (c_char_p, [P]),
     "LLVMSetTarget": (None, [P, c_char_p]),

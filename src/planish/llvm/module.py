@@ -73,6 +73,40 @@ class Module:
         self._c.LLVMDisposeModule(self._module)
         self._c.LLVMContextDispose(self._context)
 
+    def absorb(self, data: bytes, name: str) -> Module:
+        """Parse a further module into this one's context, to be linked into it at once.
+
+        The caller links it (`link`), which consumes it.
+        """
+        part = Module.__new__(Module)
+        part.library, part._c, part._context = self.library, self._c, self._context
+        module = c_void_p()
+        buffer = self._c.LLVMCreateMemoryBufferWithMemoryRangeCopy(data, len(data), name.encode())
+        failed = self._c.LLVMParseBitcodeInContext2(self._context, buffer, byref(module))
+        self._c.LLVMDisposeMemoryBuffer(buffer)
+        if failed:
+            raise UsageError(f"cannot parse {name}", hint="record the build again")
+        part._module, part._machine = module.value or 0, None
+        return part
+
+    def link(self, part: Module) -> None:
+        """Link a module of the same context into this one; it is gone afterwards.
+
+        Raises UsageError when the two do not fit, with LLVM's words on standard error.
+        """
+        if self._c.LLVMLinkModules2(self._module, part._module):
+            raise UsageError("the modules cannot be linked", hint="do their flags fit together?")
+
+    def mentions(self, name: str) -> bool:
+        """Whether a function, variable or alias of that name is defined or declared."""
+        symbol = name.encode(errors="surrogateescape")
+        c, module = self._c, self._module
+        return bool(
+            c.LLVMGetNamedFunction(module, symbol)
+            or c.LLVMGetNamedGlobal(module, symbol)
+            or c.LLVMGetNamedGlobalAlias(module, symbol, len(symbol))
+        )
+
     # -- facts -------------------------------------------------------------------------------
 
     @property
@@ -209,6 +243,10 @@ class Module:
         self._c.LLVMDisposePassBuilderOptions(options)
         self._raise(error, pipeline)
 
+    def run_plain(self, pipeline: str) -> None:
+        """Run a module pipeline as LLVM itself reads it: its parameters are not looked into."""
+        self._run(pipeline)
+
     def run_everywhere(self, suffix: str) -> None:
         """Run a function suffix on every function."""
         for element in segments(suffix):
@@ -258,8 +296,8 @@ class Module:
     def _set(self, function: int, element: str) -> None:
         """Carry out an attribute element; never weakens what the user asked for (`frames`)."""
         name, _, value = element.removeprefix("@").partition("=")
-        if name == "no-minsize":
-            self._remove(function, "minsize")
+        if name in ("no-minsize", "no-optsize"):
+            self._remove(function, name.removeprefix("no-"))
             return
         if name == "frame-pointer":
             have = self._text_attribute(function, name)

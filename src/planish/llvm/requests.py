@@ -65,6 +65,21 @@ class Describe:
 
 
 @dataclass(frozen=True)
+class Merge:
+    """Ask for the link of several modules as bitcode, with what nobody else sees internalised.
+
+    blobs    keys of the modules, in the order of the link
+    needs    for each, names that its object refers to; those that its IR does not mention (inline
+             assembly does) stay visible
+    keep     names that stay visible
+    """
+
+    blobs: tuple[str, ...]
+    needs: tuple[frozenset[str], ...]
+    keep: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Facts:
     """What `Inspect` answers."""
 

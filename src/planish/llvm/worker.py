@@ -16,8 +16,18 @@ from planish.base.hashing import digest
 from planish.llvm import frontend
 from planish.llvm.binding import Library
 from planish.llvm.features import features
+from planish.llvm.merging import merge
 from planish.llvm.module import Module
-from planish.llvm.requests import Build, Built, Describe, Facts, Inspect, Job, LibraryInfo
+from planish.llvm.requests import (
+    Build,
+    Built,
+    Describe,
+    Facts,
+    Inspect,
+    Job,
+    LibraryInfo,
+    Merge,
+)
 from planish.measure.sizes import measure_object
 
 _library: Library | None = None
@@ -50,6 +60,9 @@ class Builder:
             return self._inspect(request)
         if isinstance(request, Describe):
             return self._describe(request)
+        if isinstance(request, Merge):
+            parts = [self._blobs[blob] for blob in request.blobs]
+            return merge(self._library, parts, request.needs, request.keep)
         return self._build(request)
 
     def _inspect(self, request: Inspect) -> Facts:

@@ -61,10 +61,24 @@ def optimise(
              first, so that a new search never ends behind an old one
     Raises UsageError, CompileError or ToolchainError when the baseline cannot be built.
     """
-    started = time.monotonic()
     task = load(path, request, session.toolchain, session.pool)
+    return optimise_task(session, task, options, entries)
+
+
+def optimise_task(
+    session: Session,
+    task: Task,
+    options: Options,
+    entries: Sequence[LockEntry] = (),
+    starts: Sequence[Plan] = (),
+) -> Result:
+    """Search a recipe for a task.
+
+    starts  pipelines beside the level's own; the search goes out from the best of them
+    """
+    started = time.monotonic()
     before = before_of(session, task, options)
-    search = _prepare(session, task, options)
+    search = _prepare(session, task, options, starts)
     _search(session, task, options, search, entries)
     recipe = to_recipe(search.best.plan)
     shares: tuple[Share, ...] = ()
@@ -77,8 +91,13 @@ def optimise(
     )
 
 
-def make_space(session: Session, task: Task, coreset: Coreset, level: str) -> PassSpace:
-    """The vocabulary of this LLVM and target, without what was expelled."""
+def make_space(
+    session: Session, task: Task, coreset: Coreset, level: str, start: Plan | None = None
+) -> PassSpace:
+    """The vocabulary of this LLVM and target, without what was expelled.
+
+    start  the plan that a search goes out from; the level's own pipeline where none is given
+    """
     words = vocabulary.load(
         session.toolchain.library, session.pool.info.version, architecture(task.facts.triple)
     )
@@ -86,7 +105,7 @@ def make_space(session: Session, task: Task, coreset: Coreset, level: str) -> Pa
     if session.store is not None:
         expelled.update(session.store.expelled(session.compiler))
     return PassSpace(
-        Plan((default_pipeline(level, session.pool),)),
+        start or Plan((default_pipeline(level, session.pool),)),
         [word for word in (*words.module, *words.attributes) if word not in expelled],
         [word for word in words.options if word not in expelled],
     )
@@ -97,7 +116,7 @@ def make_key(session: Session, task: Task, goal: str) -> Key:
     return Key(task=task.hash, target=task.target, goal=goal, compiler=session.compiler)
 
 
-def _prepare(session: Session, task: Task, options: Options) -> Search:
+def _prepare(session: Session, task: Task, options: Options, starts: Sequence[Plan] = ()) -> Search:
     key = make_key(session, task, options.goal)
     evaluator = PassEvaluator(session.pool, task.search, key, session.store, options.goal)
     start = Plan((default_pipeline(task.request.level, session.pool),))
@@ -108,14 +127,18 @@ def _prepare(session: Session, task: Task, options: Options) -> Search:
             hint="is the module valid for this LLVM?",
         )
     evaluator.counts.builds = evaluator.counts.cached = 0
-    return Search(evaluator, Best(start, outcome), outcome.value, curve=[outcome.value])
+    best = Best(start, outcome)
+    for plan, other in zip(starts, evaluator(starts), strict=True):
+        best.see(plan, other)
+    return Search(evaluator, best, outcome.value, curve=[outcome.value])
 
 
 def _search(
     session: Session, task: Task, options: Options, search: Search, entries: Sequence[LockEntry]
 ) -> None:
     coreset = load_coreset(architecture(task.facts.triple), options.goal)
-    space = make_space(session, task, coreset, task.request.level)
+    start = search.best.plan
+    space = make_space(session, task, coreset, task.request.level, start)
     kept = [e.recipe for e in entries if e.recipe and e.target == task.facts.triple]
     seeds = [to_plan(Recipe.parse(text)) for text in kept]
     outcome = search.best.outcome
