@@ -7,14 +7,8 @@ The object of a unit that is not in the lockfile, or whose replay fails, is the 
 from __future__ import annotations
 
 import os
-import re
-import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
 
 from planish.base.config import BuildConfig, read_build_config, real_environment
 from planish.build import invocation
@@ -46,7 +40,7 @@ def main(arguments: Sequence[str], ask_server: Callable[[list[str]], int | None]
     compiler = real_compiler(role, given)
     real = real_environment(given)
     if given.record:
-        return _record(role, compiler, words, real, Path(given.record))
+        return _record(role, compiler, words, real, given.record)
     command = invocation.read(words)
     if command.problem:
         _say(verbose, f"handed on: {command.problem}")
@@ -55,30 +49,40 @@ def main(arguments: Sequence[str], ask_server: Callable[[list[str]], int | None]
         return _one_by_one(arguments, command.units, ask_server)
     unit = command.units[0]
     lock = _find_lock(unit, given.lock)
-    if lock is None:
+    if not lock:
         _say(verbose, "handed on: no lockfile names the source")
         return _hand_on(compiler, words, real)
     target = target_of(compiler)
     if target:
-        unit = replace(unit, flags=(f"--target={target}", *unit.flags))
+        unit = unit._replace(flags=(f"--target={target}", *unit.flags))
     code = ask_server(list(arguments))
     if code is not None:
         return code
-    if unit.dependencies:  # the real compiler writes them, and an object to fall back to
+    dependencies = invocation.dependency_words(unit) if unit.dependencies else ()
+    if dependencies is None:  # the real compiler writes them, and an object to fall back to
+        import subprocess
+
         code = subprocess.run([*compiler, *words], env=real).returncode
         if code:
             return code
-        _say(verbose, _replay(unit, lock) or "replayed")
+        _say(verbose, _replay(unit, lock, ()) or "replayed")
         return 0
-    problem = _replay(unit, lock)
+    problem = _replay(unit, lock, dependencies)
     _say(verbose, problem or "replayed")
     return _hand_on(compiler, words, real) if problem else 0
 
 
 def real_compiler(role: str, given: BuildConfig) -> list[str]:
     """PLANISH_CC (or PLANISH_CXX), else clang, cc, gcc of the PATH, else the bundled front end."""
-    if given.compilers[role]:
-        return shlex.split(given.compilers[role])
+    named = given.compilers[role]
+    if named and not set(named) & set(" \t\n'\"\\"):
+        return [named]
+    if named:
+        import shlex
+
+        return shlex.split(named)
+    import shutil
+
     folders = [folder for folder in given.path if folder != given.shims]
     for name in _NAMES[role]:
         found = shutil.which(name, path=os.pathsep.join(folders))
@@ -86,7 +90,7 @@ def real_compiler(role: str, given: BuildConfig) -> list[str]:
             return [found]
     import ziglang
 
-    zig = str(Path(ziglang.__file__).parent / "zig")
+    zig = os.path.join(os.path.dirname(ziglang.__file__), "zig")  # noqa: PTH118, PTH120
     return [zig, {"ld": "ld.lld"}.get(role, role)]
 
 
@@ -105,6 +109,8 @@ def _one_by_one(
     ask_server: Callable[[list[str]], int | None],
 ) -> int:
     """Several sources in one command, each as a command of its own; the worst exit code."""
+    import subprocess
+
     # A process each, since handing on ends this one. What the server does is done by it.
     codes = []
     for unit in units:
@@ -118,36 +124,59 @@ def _one_by_one(
 
 def target_of(compiler: Sequence[str]) -> str:
     """The triple that a cross compiler's name says (`arm-none-eabi-gcc`), or nothing."""
-    match = re.fullmatch(r"(.+-.+)-(gcc|g\+\+|cc|c\+\+)(-[\d.]+)?", Path(compiler[-1]).name)
+    name = os.path.basename(compiler[-1])  # noqa: PTH119
+    if name.count("-") < 2:
+        return ""
+    import re
+
+    match = re.fullmatch(r"(.+-.+)-(gcc|g\+\+|cc|c\+\+)(-[\d.]+)?", name)
     return match[1] if match else ""
 
 
 def _record(
-    role: str, compiler: list[str], words: list[str], real: dict[str, str], record: Path
+    role: str, compiler: list[str], words: list[str], real: dict[str, str], record: str
 ) -> int:
+    from pathlib import Path
+
     from planish.build.recording import run_and_note
 
     direct = role == "ld"
     command = invocation.read_linker(words) if direct else invocation.read(words)
     return run_and_note(
-        compiler, words, real, command, record, direct=direct, target=target_of(compiler)
+        compiler, words, real, command, Path(record), direct=direct, target=target_of(compiler)
     )
 
 
-def _find_lock(unit: Unit, given: str) -> Path | None:
-    """The lockfile that names the source: the one given, or the nearest above it."""
-    source = Path(os.path.normpath(Path.cwd() / unit.source))
-    candidates = [Path(given)] if given else [folder / _LOCK for folder in source.parents]
-    for path in candidates:
-        if path.is_file():
-            name = os.path.relpath(source, path.parent).replace(os.sep, "/")
-            text = path.read_text(encoding="utf-8", errors="replace")
-            return path if locktext.names(text, name) else None
-    return None
+def _find_lock(unit: Unit, given: str) -> str:
+    """The lockfile that names the source: the one given, or the nearest above it; else nothing."""
+    source = os.path.abspath(unit.source)  # noqa: PTH100
+    path, folder = given, os.path.dirname(source)  # noqa: PTH120
+    while not path:
+        candidate = os.path.join(folder, _LOCK)  # noqa: PTH118
+        if os.path.isfile(candidate):  # noqa: PTH113
+            path = candidate
+        elif folder == os.path.dirname(folder):  # noqa: PTH120
+            return ""
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            text = file.read()
+    except OSError:
+        return ""
+    return path if locktext.names(text, _name_in(path, source)) else ""
 
 
-def _replay(unit: Unit, lock: Path) -> str:
-    """Write the object by the lockfile; the reason where that cannot be done."""
+def _name_in(lock: str, source: str) -> str:
+    return os.path.relpath(source, os.path.dirname(lock) or ".").replace(os.sep, "/")  # noqa: PTH120
+
+
+def _replay(unit: Unit, lock: str, dependencies: tuple[str, ...]) -> str:
+    """Write the object by the lockfile; the reason where that cannot be done.
+
+    dependencies  words that make the front end write the file of dependencies, too
+    """
+    from pathlib import Path
+
     from planish.base.errors import PlanishError
     from planish.base.files import write_atomic
     from planish.store import lockfile
@@ -156,12 +185,13 @@ def _replay(unit: Unit, lock: Path) -> str:
     from planish.tune.source import Request
 
     try:
-        name = os.path.relpath(unit.source, lock.parent).replace(os.sep, "/")
-        held = lockfile.load(lock, source=name)
+        path = Path(lock)
+        held = lockfile.load(path, source=_name_in(lock, unit.source))
         with Session(jobs=1, store=None) as session:
             (result,) = replay(
-                session, [Path(unit.source)], Request(unit.flags), Options(), held, lock.parent
-            )
+                session, [Path(unit.source)], Request(unit.flags, dependencies=dependencies),
+                Options(), held, path.parent,
+            )  # fmt: skip
         if isinstance(result, PlanishError):
             return str(result)
         if result.stale:

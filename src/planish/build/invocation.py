@@ -8,10 +8,11 @@ stand.
 
 from __future__ import annotations
 
-import shlex
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePath
+from typing import NamedTuple
+
+# Named tuples, and paths as text: `planish cc` reads a command line a thousand times in a build.
 
 # Options whose value is the following word.
 TAKES_VALUE = frozenset([
@@ -59,8 +60,7 @@ _DEBUG_LEVELS = ("-O0", "-Og")
 _DEEPEST = 8
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """One source compiled to one object.
 
     source, output  as they stand in the command
@@ -74,8 +74,7 @@ class Unit:
     dependencies: bool
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """What a command line does.
 
     units     sources that it compiles to objects of their own
@@ -103,7 +102,7 @@ def parse(words: Sequence[str]) -> Unit | None:
 
 def read(words: Sequence[str]) -> Command:
     """What a compiler's command does."""
-    expanded, problem = _expand(list(words), Path(), _DEEPEST)
+    expanded, problem = _expand(list(words), _DEEPEST)
     if problem:
         return Command(problem=problem)
     reader = _Reader(tuple(expanded))
@@ -112,7 +111,7 @@ def read(words: Sequence[str]) -> Command:
 
 def read_linker(words: Sequence[str]) -> Command:
     """What the command of a linker itself (`ld`) does."""
-    expanded, problem = _expand(list(words), Path(), _DEEPEST)
+    expanded, problem = _expand(list(words), _DEEPEST)
     if problem:
         return Command(problem=problem)
     reader = _Reader(tuple(expanded), linker=True)
@@ -218,7 +217,7 @@ class _Reader:
         self._flags.append(word)
 
     def _input(self, word: str, at: int) -> None:
-        suffix = PurePath(word).suffix
+        suffix = _suffix(word)
         language = self._language or _LANGUAGES.get(suffix, "")
         if self._linker or (not self._language and suffix not in _OTHER_SOURCES and not language):
             self._inputs.append(at)
@@ -228,13 +227,13 @@ class _Reader:
             self._mode = self._mode or f"{word} is no C or C++ source"
 
     def _unit(self, source: str, language: str) -> Unit:
-        output = self._output or f"{PurePath(source).stem}.o"
+        output = self._output or f"{os.path.basename(source).removesuffix(_suffix(source))}.o"  # noqa: PTH119
         return Unit(source, output, tuple(without_pch(self._flags)), self._dependencies)
 
     def _wrong_language(self) -> bool:
         return any(
-            _LANGUAGES.get(PurePath(source).suffix) != _GIVEN_LANGUAGES[language]
-            or (language.endswith("cpp-output") != (PurePath(source).suffix in (".i", ".ii")))
+            _LANGUAGES.get(_suffix(source)) != _GIVEN_LANGUAGES[language]
+            or (language.endswith("cpp-output") != (_suffix(source) in (".i", ".ii")))
             for source, language in self._sources
             if self._language
         )
@@ -258,19 +257,45 @@ def without_pch(flags: Sequence[str]) -> list[str]:
     return kept
 
 
-def _expand(words: list[str], folder: Path, depth: int) -> tuple[list[str], str]:
+def dependency_words(unit: Unit) -> tuple[str, ...] | None:
+    """What makes clang write the unit's file of dependencies, whatever else it writes.
+
+    None where they are asked for in a way that is not understood.
+    """
+    flags, words = list(unit.flags), []
+    for at, flag in enumerate(flags):
+        if flag.startswith("-Wp,"):
+            return None
+        if flag in ("-MF", "-MT", "-MQ"):
+            words += flags[at : at + 2]
+        elif flag in (*_WRITES_DEPENDENCIES, "-MP", "-MG"):
+            words.append(flag)
+    if "-MF" not in words:
+        words += ["-MF", f"{os.path.splitext(unit.output)[0]}.d"]  # noqa: PTH122
+    if not {"-MT", "-MQ"} & set(words):
+        words += ["-MQ", unit.output]
+    return tuple(words)
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1]  # noqa: PTH122
+
+
+def _expand(words: list[str], depth: int) -> tuple[list[str], str]:
     """The words with response files read; a reason where one cannot be."""
     made: list[str] = []
     for word in words:
         if not word.startswith("@") or not depth:
             made.append(word)
             continue
+        import shlex
+
         try:
-            text = (folder / word[1:]).read_text(encoding="utf-8")
-            inside = shlex.split(text)
+            with open(word[1:], encoding="utf-8") as file:  # noqa: PTH123
+                inside = shlex.split(file.read())
         except (OSError, UnicodeDecodeError, ValueError):
             return [], f"{word} cannot be read"  # the compiler says why, or takes it as a name
-        more, problem = _expand(inside, folder, depth - 1)
+        more, problem = _expand(inside, depth - 1)
         if problem:
             return [], problem
         made += more

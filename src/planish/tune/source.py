@@ -42,12 +42,14 @@ class Request:
     level   optimisation level of the baseline
     triple  target; empty for the machine's own (or the module's)
     cpu     processor; empty for the target's default
+    dependencies  words that make the front end write a file of dependencies beside its bitcode
     """
 
     flags: tuple[str, ...] = ()
     level: str = "Oz"
     triple: str = ""
     cpu: str = ""
+    dependencies: tuple[str, ...] = ()
 
     def front_end_flags(self) -> tuple[str, ...]:
         """The flags with target and processor, without output choices and levels."""
@@ -140,7 +142,8 @@ def read_source(path: Path, request: Request, toolchain: Toolchain) -> bytes:
     if path.suffix in frontend.IR_SUFFIXES:
         return read_bytes(path)
     flags = request.front_end_flags()
-    return frontend.compile_to_bitcode(toolchain.need_front_end(), path, flags)
+    words = (*flags, *request.dependencies)
+    return frontend.compile_to_bitcode(toolchain.need_front_end(), path, words)
 
 
 def make_task(
