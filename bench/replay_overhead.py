@@ -1,4 +1,4 @@
-"""What a replay costs over a plain compile: `planish opt --replay` against `clang -Oz -c`.
+"""What a replay costs over a plain compile: `planish opt --replay` and `planish cc` against clang.
 
 Two cases, each interleaved and run as a user would: one file alone, where starting Python and
 loading libLLVM weigh most; and all files of a project in one command, against the same files
@@ -8,6 +8,7 @@ compiled by clang, as many at once. Prints the ratio of wall times with its quar
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import statistics
 import subprocess
@@ -30,35 +31,51 @@ def main() -> None:
     front_end = find_toolchain().need_front_end()
     target = [f"--target={front_end.default_triple()}"] if front_end.default_triple() else []
     clang = [*front_end.command, *target, *front_end.headers(""), "-Oz", "-c"]
+    program = str(Path(sys.executable).with_name("planish"))
     rows = []
     for name, sources, flags in _cases(given):
         with tempfile.TemporaryDirectory() as folder:
-            plain = [
-                [*clang, *flags, str(path), "-o", f"{folder}/{at}.o"]
-                for at, path in enumerate(sources)
+            lock = f"{folder}/planish.lock"
+            objects = [f"{folder}/{at}.o" for at in range(len(sources))]
+            words = [
+                [*flags, str(path), "-o", output]
+                for path, output in zip(sources, objects, strict=True)
             ]
-            planish = [str(Path(sys.executable).with_name("planish")), "opt", *map(str, sources)]
-            planish += ["-o", f"{folder}/out/", "--lock", f"{folder}/planish.lock"]
-            planish += ["-j", str(given.jobs)]
             (Path(folder) / "out").mkdir()
-            _run([*planish, "--budget", "2", "--", *flags])
-            pairs = []
+            opt = [program, "opt", *map(str, sources), "-o", f"{folder}/out/", "--lock", lock]
+            opt += ["-j", str(given.jobs)]
+            _run([*opt, "--budget", "2", "--", *flags])
+            plain = [[*clang, *rest] for rest in words]
+            real = {"PLANISH_CC": shlex.join([*front_end.command, *target, *front_end.headers("")])}
+            ours = {
+                "opt --replay": ([[*opt, "--replay", "--", *flags]], {}),
+                "cc, replayed": (
+                    [[program, "cc", "-Oz", "-c", *rest] for rest in words],
+                    {**real, "PLANISH_LOCK": lock},
+                ),
+                "cc, handed on": (
+                    [[program, "cc", "-Oz", "-c", *rest] for rest in words],
+                    {**real, "PLANISH_LOCK": os.devnull},
+                ),
+            }
+            times: dict[str, list[tuple[float, float]]] = {how: [] for how in ours}
             for _ in range(given.repeats):
-                before = _time_plain(plain, given.jobs)
-                started = time.perf_counter()
-                _run([*planish, "--replay", "--", *flags])
-                pairs.append((before, time.perf_counter() - started))
-        low, middle, high = statistics.quantiles([b / a for a, b in pairs], n=4)
-        rows.append(
-            (
-                name,
-                len(sources),
-                f"{statistics.median(a for a, _ in pairs):.2f} s",
-                f"{statistics.median(b for _, b in pairs):.2f} s",
-                f"{middle:.2f}x [{low:.2f}, {high:.2f}]",
+                for how, (commands, environment) in ours.items():
+                    before = _time(plain, given.jobs, {})
+                    times[how].append((before, _time(commands, given.jobs, environment)))
+        for how, pairs in times.items():
+            low, middle, high = statistics.quantiles([b / a for a, b in pairs], n=4)
+            rows.append(
+                (
+                    name,
+                    len(sources),
+                    how,
+                    f"{statistics.median(a for a, _ in pairs):.2f} s",
+                    f"{statistics.median(b for _, b in pairs):.2f} s",
+                    f"{middle:.2f}x [{low:.2f}, {high:.2f}]",
+                )
             )
-        )
-    columns = ("case", "files", "clang -Oz", "replay", "ratio [quartiles]")
+    columns = ("case", "files", "planish", "clang -Oz", "time", "ratio [quartiles]")
     common.show(f"Replay over a plain compile, {given.jobs} jobs", columns, rows)
 
 
@@ -81,15 +98,17 @@ def _cases(given: argparse.Namespace) -> list[tuple[str, list[Path], list[str]]]
     return cases
 
 
-def _time_plain(commands: list[list[str]], jobs: int) -> float:
+def _time(commands: list[list[str]], jobs: int, environment: dict[str, str]) -> float:
     started = time.perf_counter()
     with ThreadPoolExecutor(jobs) as threads:
-        list(threads.map(_run, commands))
+        list(threads.map(lambda words: _run(words, environment), commands))
     return time.perf_counter() - started
 
 
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
+def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **(environment or {})}
+    )
     if done.returncode:
         sys.exit(f"{shlex.join(command[:6])} ... fails:\n{done.stderr[-2000:]}")
 
