@@ -23,7 +23,6 @@ class Arithmetic:
         self.items = items
         self.lanes = lanes
         self.count = 0
-        self._constants: dict[int, tuple[float | int, str]] = {}
 
     def new(self) -> int:
         """A fresh register."""

@@ -61,15 +61,10 @@ class _Writer:
     def text(self) -> _Text:
         lines = self.out.lines
         lines.append(f"define void @{self.name}(ptr %args) #0 {{")
-        for number, pointer in enumerate(self.function.pointers):
-            lines.append(f"  %slot{number} = alloca ptr")
-            place = self._name()
-            lines.append(f"  {place} = getelementptr i8, ptr %args, i64 {8 * pointer.argument}")
-            base = self._name()
-            lines.append(f"  {base} = load ptr, ptr {place}")
-            start = self._name()
-            lines.append(f"  {start} = getelementptr i8, ptr {base}, i64 {pointer.offset}")
-            lines.append(f"  store ptr {start}, ptr %slot{number}")
+        for number, argument in enumerate(self.function.pointers):
+            self.do(f"%slot{number} = alloca ptr")
+            place = self.emit(f"getelementptr i8, ptr %args, i64 {8 * argument}")
+            self.do(f"store ptr {self.emit(f'load ptr, ptr {place}')}, ptr %slot{number}")
         self._items(self.function.body, ())
         lines += ["  ret void", "}"]
         for name, kernel, pointers in list(self.kernels.values()):

@@ -114,7 +114,7 @@ class _Lowering:
         return None
 
     def serial(self, nodes: Sequence[Node]) -> Phase:
-        self._begin("all")
+        self._begin()
         ranges = dict(self.nest.program.extents)
         flags = dict.fromkeys(ranges, (True, True))
         self.function.body = self._nodes(nodes, ranges, flags, None)
@@ -128,7 +128,7 @@ class _Lowering:
         for length, calls, base in ((loop.step, full, 0), (rest, int(bool(rest)), full)):
             if not calls or not length:
                 continue
-            self._begin(f"{loop.axis}{length}")
+            self._begin()
             ranges = {**self.nest.program.extents, loop.axis: length}
             flags = dict.fromkeys(ranges, (True, True))
             self.function.body = self._nodes(loop.body, ranges, flags, None)
@@ -157,8 +157,8 @@ class _Lowering:
             rows.append(moves.pop() if moves else 0)
         return tuple(rows)
 
-    def _begin(self, name: str) -> None:
-        self.function = vir.Function(name, len(self.arguments))
+    def _begin(self) -> None:
+        self.function = vir.Function()
         self.groups = {}
         self.kernels = {}
 
@@ -171,7 +171,7 @@ class _Lowering:
             name = access.tensor.name
             argument = self.arguments.index(name)
             if not any(_move_alike(access, other) for other, _ in found):
-                self.function.pointers.append(vir.Pointer(argument, 0))
+                self.function.pointers.append(argument)
                 found.append((access, len(self.function.pointers) - 1))
         self.groups[stage.name] = found
         return found

@@ -2,7 +2,7 @@
 
 A Function is a tree: loops that move pointers, and kernels of straight-line instructions (with
 reduction loops) over vector registers without number. A register may be written again, as an
-accumulator is. Pointers are fixed to (tensor, byte offset) and moved by loops only; after its
+accumulator is. Pointers begin at an argument's first byte and are moved by loops only; after its
 last iteration a loop has moved them back.
 """
 
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-class Ins:
+class Ins(NamedTuple):
     """One instruction.
 
     op    load, bcast, gather, store, const, prefetch, hreduce, lanes, cmpsel, cvt, bitcast,
@@ -24,29 +25,18 @@ class Ins:
     ptr   pointer number and `disp` in bytes, for memory
     n     lanes that count (loads, stores, lanes); all where it equals the kernel's lanes
     imm   whatever else the operation needs: storage type, predicate, constant, stride
+
+    Kernels are made of hundreds, in a millisecond: a tuple is what Python makes fastest.
     """
 
-    __slots__ = ("disp", "dst", "imm", "n", "op", "ptr", "src", "type")
-
-    def __init__(
-        self,
-        op: str,
-        type: str,
-        dst: int = -1,
-        src: tuple[int, ...] = (),
-        ptr: int = -1,
-        disp: int = 0,
-        n: int = 0,
-        imm: object = None,
-    ) -> None:
-        self.op = op
-        self.type = type
-        self.dst = dst
-        self.src = src
-        self.ptr = ptr
-        self.disp = disp
-        self.n = n
-        self.imm = imm
+    op: str
+    type: str
+    dst: int = -1
+    src: tuple[int, ...] = ()
+    ptr: int = -1
+    disp: int = 0
+    n: int = 0
+    imm: object = None
 
     def __repr__(self) -> str:
         where = f" p{self.ptr}{self.disp:+d}" if self.ptr >= 0 else ""
@@ -98,21 +88,14 @@ class Stage:
 Item = Ins | Loop | Kernel | Stage
 
 
-@dataclass(frozen=True)
-class Pointer:
-    """Where a pointer begins: at a byte of the array that argument `argument` points to."""
-
-    argument: int
-    offset: int
-
-
 @dataclass(eq=False)
 class Function:
-    """Machine code to be: `void f(void **arguments)`."""
+    """Machine code to be: `void f(void **arguments)`.
 
-    name: str
-    arguments: int
-    pointers: list[Pointer] = field(default_factory=list)
+    pointers  for each, the argument whose first byte it begins at
+    """
+
+    pointers: list[int] = field(default_factory=list)
     body: list[Item] = field(default_factory=list)
 
 

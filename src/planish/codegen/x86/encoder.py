@@ -202,6 +202,47 @@ def vector(
     return _vex(row, width, reg, other, rm) + tail
 
 
+def vector_at(
+    name: str,
+    width: int,
+    reg: int,
+    other: int,
+    base: int,
+    disp: int,
+    imm: int = -1,
+    mask: int = 0,
+    zero: bool = False,
+) -> bytes:
+    """`vector` with a memory operand of a base and a displacement, for many displacements."""
+    short, long, scale, bare = _forms(name, width, reg, other, base, mask, zero)
+    if disp == 0:
+        code = bare
+    elif disp % scale == 0 and -128 <= disp // scale <= 127:
+        code = short + _SHORT[disp // scale]
+    else:
+        code = long + _pack_disp(disp)
+    return code if imm < 0 else code + bytes((imm,))
+
+
+_pack_disp = struct.Struct("<i").pack
+_SHORT = [bytes((value & 0xFF,)) for value in (*range(128), *range(-128, 0))]
+
+
+@lru_cache(maxsize=1 << 16)
+def _forms(
+    name: str, width: int, reg: int, other: int, base: int, mask: int, zero: bool
+) -> tuple[bytes, bytes, int, bytes]:
+    """An instruction without its displacement of 1 or 4 bytes, what the short one counts in, and
+    the instruction without displacement."""
+    bare = vector(name, width, reg, other, Mem(base), -1, mask, zero)
+    if base == RIP:
+        return b"", b"", 1, bare
+    scale = _disp_scale(ROWS[name], width, Mem(base)) if bare[0] == 0x62 else 1
+    short = vector(name, width, reg, other, Mem(base, scale), -1, mask, zero)[:-1]
+    long = vector(name, width, reg, other, Mem(base, 1 << 30), -1, mask, zero)[:-4]
+    return short, long, scale, bare
+
+
 def _vex(row: Row, width: int, reg: int, other: int, rm: int | Mem) -> bytes:
     assert row.vex
     if row.digit >= 0:
