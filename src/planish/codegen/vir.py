@@ -8,8 +8,9 @@ last iteration a loop has moved them back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 
@@ -50,7 +51,7 @@ class Segment:
     """A part of a loop: so many trips of one body."""
 
     trips: int
-    body: list[Item]
+    body: Sequence[Item]
 
 
 @dataclass(eq=False)
@@ -66,14 +67,34 @@ class Loop:
         return sum(segment.trips for segment in self.segments)
 
 
+@dataclass(frozen=True)
+class Body:
+    """What a kernel does: runs of instructions over `lanes` lanes, and loops of such runs."""
+
+    lanes: int
+    runs: list[Run]
+    registers: int
+
+
 @dataclass(eq=False)
 class Kernel:
-    """Instructions over `lanes` lanes; `body` mixes instructions and loops of instructions."""
+    """The innermost part of a stage; its pointers count from 0 within the stage.
+
+    name      the stage's
+    form      equal for kernels of equal code, whatever program they come from
+    pointers  how many the stage has
+    make      builds the body, which is needed only where no finished code is at hand
+    """
 
     name: str
-    lanes: int
-    body: list[Item]
-    registers: int
+    form: Hashable
+    pointers: int
+    make: Callable[[], Body]
+
+    @cached_property
+    def body(self) -> Body:
+        """Its instructions. Raises UsageError where the schedule cannot be kept."""
+        return self.make()
 
 
 @dataclass(eq=False)
@@ -85,7 +106,8 @@ class Stage:
     body: list[Item]
 
 
-Item = Ins | Loop | Kernel | Stage
+Run = list[Ins] | Loop
+Item = Run | Kernel | Stage
 
 
 @dataclass(eq=False)
@@ -99,13 +121,11 @@ class Function:
     body: list[Item] = field(default_factory=list)
 
 
-def instructions(items: Sequence[Item]) -> Iterator[Ins]:
-    """All instructions below, in order; a kernel that stands in two places comes twice."""
-    for item in items:
-        if isinstance(item, Ins):
-            yield item
-        elif isinstance(item, Loop):
-            for segment in item.segments:
+def instructions(runs: Sequence[Item]) -> Iterator[Ins]:
+    """All instructions of a kernel, in order."""
+    for run in runs:
+        if isinstance(run, list):
+            yield from run
+        elif isinstance(run, Loop):
+            for segment in run.segments:
                 yield from instructions(segment.body)
-        else:
-            yield from instructions(item.body)

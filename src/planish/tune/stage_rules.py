@@ -63,11 +63,7 @@ class StageRules:
         self.stage = stage
         self.target = target
         self.extents = stage.extents
-        types = {e.type.computed for e in walk(stage.body)}
-        types.add(stage.out.type.computed)
-        if stage.post is not None:
-            types |= {e.type.computed for e in walk(stage.post)}
-        self.lanes = target.vector // (8 if types & {"f64", "i64"} else 4)
+        self.lanes = target.vector // (8 if stage.computed_types & {"f64", "i64"} else 4)
         self.vector = self._vector_axis()
         self.rows_axis = self._reused_axis()
         self.kind = self._kind()

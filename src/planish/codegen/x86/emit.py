@@ -8,7 +8,7 @@ from planish.codegen import vir
 from planish.codegen.x86 import encoder as x86
 from planish.codegen.x86.encoder import Mem
 from planish.codegen.x86.kernels import KernelEmitter
-from planish.codegen.x86.pieces import Code, Piece, Pool
+from planish.codegen.x86.pieces import Code, Piece, Pool, find_piece, keep_piece
 from planish.codegen.x86.registers import DoesNotFit
 
 _POINTERS = (
@@ -134,14 +134,34 @@ class _Assembler:
 
     def _piece(self, kernel: vir.Kernel) -> Piece:
         """A kernel's code; the registers of its pointers are known."""
-        around, self.code = self.code, Code()
-        used, self.used = self.used, set()
-        self.emitter = KernelEmitter(kernel, self.vector, self.pointers, self.code, self._loop)
+        key = self._key(kernel)
+        piece = find_piece(key)
+        if piece is None:
+            piece, free_standing = self._written(kernel)
+            if free_standing:
+                keep_piece(key, piece)
+        self.used |= piece.registers
+        return piece
+
+    def _key(self, kernel: vir.Kernel) -> Hashable:
+        """What a kernel's code depends on: pointers have the first registers, in their order."""
+        return kernel.form, kernel.pointers, self.vector
+
+    def _written(self, kernel: vir.Kernel) -> tuple[Piece, bool]:
+        """A kernel's code, and whether it is the same in every function."""
+        registers = tuple(self.pointers.values())
+        outside = self.code, self.used, self.counters, self.pointers
+        self.code, self.used, self.counters = Code(), set(), 0
+        self.pointers = dict(enumerate(registers))
+        self.emitter = KernelEmitter(kernel, self.vector, registers, self.code, self._loop)
         self.emitter.run()
         self.emitter = None
-        piece = self.code.finished(frozenset(self.used), self._depth(kernel.body))
-        self.code, self.used = around, used | self.used
-        return piece
+        piece = self.code.finished(frozenset(self.used), self._depth(kernel.body.runs))
+        free_standing = not self.counters  # those on the stack lie where the function says
+        counters = self.counters
+        self.code, self.used, self.counters, self.pointers = outside
+        self.counters = max(self.counters, counters)
+        return piece, free_standing
 
     def _slot(self, index: int) -> Mem:
         return Mem(x86.RSP, 8 * index + self.inside_call)
@@ -192,16 +212,22 @@ class _Assembler:
     def _depth(self, items: Sequence[vir.Item]) -> int:
         deepest = 0
         for item in items:
-            if isinstance(item, vir.Ins):
+            if isinstance(item, list):
                 continue
             if isinstance(item, vir.Loop):
                 deepest = max(deepest, 1 + self._height(item))
             else:
                 found = self.heights.get(id(item))
                 if found is None:
-                    found = self.heights[id(item)] = self._depth(item.body)
+                    found = self.heights[id(item)] = self._below(item)
                 deepest = max(deepest, found)
         return deepest
+
+    def _below(self, item: vir.Kernel | vir.Stage) -> int:
+        if isinstance(item, vir.Stage):
+            return self._depth(item.body)
+        piece = find_piece(self._key(item))
+        return piece.height if piece is not None else self._depth(item.body.runs)
 
     def _counter(self, height: int) -> int | Mem:
         """A register for inner loops, as far as pointers leave one; else a slot on the stack."""

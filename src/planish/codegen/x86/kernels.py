@@ -40,19 +40,24 @@ class KernelEmitter(MemoryOps):
         """Masks first, then all instructions."""
         if self.wide:
             self._set_masks()
-        self.items(self.kernel.body)
+        self.items(self.kernel.body.runs)
 
-    def items(self, items: Sequence[vir.Item]) -> None:
+    def items(self, runs: Sequence[vir.Item]) -> None:
         """Instructions and loops in order."""
+        for run in runs:
+            if isinstance(run, list):
+                self._straight(len(run))
+            else:
+                assert isinstance(run, vir.Loop)
+                self.loop(run)
+
+    def _straight(self, count: int) -> None:
+        """So many instructions from where the emitter stands."""
         flat, ends, folded = self.plan.flat, self.plan.ends, self.plan.folded
         of, free = self.registers.of, self.registers.free
         parts, methods, widths = self.code.parts, self.methods, self.widths
-        for item in items:
-            if not isinstance(item, vir.Ins):
-                assert isinstance(item, vir.Loop)
-                self.loop(item)
-                continue
-            number = self.number
+        for number in range(self.number, self.number + count):
+            self.number = number
             ins = flat[number]
             op, type, dst, src, _, _, _, _ = ins
             if op == "fma" and dst == src[2] and of[src[0]] >= 0 and of[src[1]] >= 0:
@@ -71,7 +76,7 @@ class KernelEmitter(MemoryOps):
                     if of[value] >= 0:
                         free.append(of[value])
                         of[value] = -1
-            self.number = number + 1
+        self.number += 1 if count else 0
 
     def _binary(self, ins: vir.Ins) -> None:
         name = _joining(ins.op, ins.type)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from planish.codegen import vir
@@ -19,28 +19,28 @@ class Operands:
     """What the instructions of one kernel share; reductions inside go through `loop`.
 
     vector    bytes of the target's vector registers
-    pointers  registers by pointer number
+    pointers  the register of each
     """
 
     def __init__(
         self,
         kernel: vir.Kernel,
         vector: int,
-        pointers: Mapping[int, int],
+        pointers: Sequence[int],
         code: Code,
         loop: Callable[[vir.Loop], None],
     ) -> None:
         self.kernel = kernel
-        self.lanes = kernel.lanes
+        self.lanes = kernel.body.lanes
         self.vector = vector
         self.wide = vector == 64
         self.pointers = pointers
         self.code = code
         self.loop = loop
-        self.plan = plan_kernel(kernel)
+        self.plan = plan_kernel(kernel.body)
         count = 32 if self.wide else 16
         self.scratch = count - 1
-        self.registers = Registers(count - 1, kernel.registers, kernel.name)
+        self.registers = Registers(count - 1, kernel.body.registers, kernel.name)
         self.number = 0
         self.widths = {type: max(16, self.lanes * size) for type, size in SIZE.items()}
         self.methods: dict[str, Callable[[vir.Ins], None]] = {}

@@ -56,6 +56,28 @@ class Piece:
     height: int
 
 
+# Finished kernels of this process, by what their code depends on; the oldest go first.
+_PIECES: dict[Hashable, Piece] = {}
+_MOST = 4096
+
+
+def find_piece(key: Hashable) -> Piece | None:
+    """A kernel that was finished before."""
+    return _PIECES.get(key)
+
+
+def keep_piece(key: Hashable, piece: Piece) -> None:
+    """Keep a finished kernel for as long as there is room."""
+    _PIECES[key] = piece
+    while len(_PIECES) > _MOST:
+        _PIECES.pop(next(iter(_PIECES)), None)
+
+
+def forget_pieces() -> None:
+    """As in a process that has compiled nothing yet: for benches and tests."""
+    _PIECES.clear()
+
+
 class Code:
     """Bytes so far; constants and subroutines are filled in by `fill`."""
 

@@ -40,12 +40,12 @@ class Plan:
     masks: list[int]
 
 
-def plan_kernel(kernel: vir.Kernel) -> Plan:
+def plan_kernel(body: vir.Body) -> Plan:
     """Live ranges, and which loads become memory operands."""
     flat: list[vir.Ins] = []
     spans: list[tuple[int, int]] = []
-    _flatten(kernel.body, flat, spans)
-    count, lanes = kernel.registers, kernel.lanes
+    _flatten(body.runs, flat, spans)
+    count, lanes = body.registers, body.lanes
     first, last, uses = [-1] * count, [-1] * count, [0] * count
     partial = set()
     for number, (op, type, register, src, _, _, n, _) in enumerate(flat):
@@ -85,14 +85,14 @@ def is_masked(op: str, type: str, n: int, lanes: int) -> bool:
     return op == "gather" or n != lanes or (lanes > 1 and lanes * SIZE[type] < 16)
 
 
-def _flatten(items: Sequence[vir.Item], flat: list[vir.Ins], spans: list[tuple[int, int]]) -> None:
+def _flatten(runs: Sequence[vir.Item], flat: list[vir.Ins], spans: list[tuple[int, int]]) -> None:
     """Instructions in order, and from which number to which each loop reaches."""
-    for item in items:
-        if isinstance(item, vir.Ins):
-            flat.append(item)
+    for run in runs:
+        if isinstance(run, list):
+            flat += run
             continue
-        assert isinstance(item, vir.Loop)
-        for segment in item.segments:
+        assert isinstance(run, vir.Loop)
+        for segment in run.segments:
             begin = len(flat)
             _flatten(segment.body, flat, spans)
             spans.append((begin, len(flat) - 1))
