@@ -23,7 +23,7 @@ from planish.base.errors import PlanishError, UsageError, unknown
 from planish.base.files import write_atomic
 from planish.base.hashing import digest
 from planish.codegen.layout import row_major
-from planish.codegen.memory import Executable
+from planish.codegen.memory import Executable, aligned
 from planish.codegen.native import Image, Native, build_image
 from planish.codegen.x86.registers import DoesNotFit
 from planish.codegen.x86.thunk import (
@@ -40,7 +40,7 @@ from planish.tensor.functions import define, named_axes
 from planish.tensor.loops import Nest
 from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
-from planish.tune.default_schedule import default_nest, smallest_schedule
+from planish.tune.default_schedule import default_nest, smallest_nest
 from planish.tune.stage_rules import Target
 
 if TYPE_CHECKING:
@@ -193,9 +193,9 @@ class Kernel:
         if self._given is not None:
             return None
         target = Target.of(processor(), self._vector)
-        schedule = smallest_schedule(self.program, target, self.threads, named)
+        nest = smallest_nest(self.program, target, self.threads, named)
         try:
-            return build_image(schedule.apply(self.program), self._vector, named)
+            return build_image(nest, self._vector, named)
         except DoesNotFit:
             return None
 
@@ -296,17 +296,13 @@ class Kernel:
             found = (np.empty(0, np.uint8), 0)
         if found[0].size >= size + 64:
             return found
-        memory = np.empty(size + 64, np.uint8)
-        base: int = memory.__array_interface__["data"][0]
-        return memory, base + -base % 64
+        return aligned(size)
 
     def _fast_call(
         self, arrays: Sequence[Array]
     ) -> Callable[[tuple[Array, ...]], Array | None] | None:
         """A call for arrays just like these, checked in machine code; None where it cannot be."""
         native = self.native(tuple(a.strides for a in arrays))
-        if self._vector < 32:
-            return None
         calls = native.image.calls
         if (
             len(arrays) >= MOST_ARGUMENTS

@@ -61,29 +61,26 @@ class _Assembler:
 
     def assemble(self) -> bytes:
         """The function, then its subroutines, then constants."""
+        main = self.code
+        main.add(b"")  # the head, once it is known what has to be saved
         self._items(self.function.body)
-        main, self.code = self.code, Code()
         self.inside_call = 8
-        places: dict[Hashable, int] = {}
         pieces = []
         for key, (kernel, pointers) in self.subroutines.items():
             self.pointers = pointers
             pieces.append((key, self._piece(kernel)))
-        head, foot = self._frame()
-        main.parts.append(foot)
-        whole = Code()
-        whole.parts = [head, *main.parts]
-        whole.references = [r._replace(part=r.part + 1) for r in main.references]
-        whole.calls = [(part + 1, key) for part, key in main.calls]
-        size = whole.since(0)
+        main.parts[0], foot = self._frame()
+        main.add(foot)
+        places: dict[Hashable, int] = {}
+        size = main.since(0)
         for key, piece in pieces:
             padding = -size % 16
-            whole.add(b"\x90" * padding)
-            places[key] = len(whole.parts)
-            whole.piece(piece)
-            whole.add(x86.RET)
+            main.add(b"\x90" * padding)
+            places[key] = len(main.parts)
+            main.piece(piece)
+            main.add(x86.RET)
             size += padding + len(piece.code) + 1
-        return whole.filled(places, self.pool)
+        return main.filled(places, self.pool)
 
     def _frame(self) -> tuple[bytes, bytes]:
         """What stands before and behind the function's body."""

@@ -301,11 +301,13 @@ def _rex(w: int, reg: int, mem: Mem | int) -> bytes:
     return bytes([value]) if value != 0x40 else b""
 
 
+@lru_cache(maxsize=1 << 12)
 def load64(reg: int, mem: Mem) -> bytes:
     """mov r64, [mem]"""
     return _rex(1, reg, mem) + b"\x8b" + _memory(reg, mem, 1)
 
 
+@lru_cache(maxsize=1 << 12)
 def store64(mem: Mem, reg: int) -> bytes:
     """mov [mem], r64"""
     return _rex(1, reg, mem) + b"\x89" + _memory(reg, mem, 1)
@@ -316,6 +318,7 @@ def store64_imm(mem: Mem, value: int) -> bytes:
     return _rex(1, 0, mem) + b"\xc7" + _memory(0, mem, 1) + struct.pack("<i", value)
 
 
+@lru_cache(maxsize=1 << 12)
 def move_imm(reg: int, value: int) -> bytes:
     """mov r32, imm32 (the upper half becomes zero)"""
     return _rex(0, 0, reg) + bytes([0xB8 | reg & 7]) + struct.pack("<I", value & 0xFFFFFFFF)
@@ -326,6 +329,7 @@ def lea(reg: int, mem: Mem) -> bytes:
     return _rex(1, reg, mem) + b"\x8d" + _memory(reg, mem, 1)
 
 
+@lru_cache(maxsize=1 << 12)
 def add_imm(reg: int, value: int) -> bytes:
     """add r64, imm"""
     rex = _rex(1, 0, reg)

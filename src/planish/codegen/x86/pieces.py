@@ -6,23 +6,13 @@ import struct
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple
 
 from planish.codegen.x86 import encoder as x86
 
 
-class Reference(NamedTuple):
-    """A displacement of 4 bytes that points to a constant.
-
-    part  which of the parts holds it, and `at`, where there
-    data  the constant, a whole vector
-    tail  bytes of the instruction behind the displacement
-    """
-
-    part: int
-    at: int
-    data: bytes
-    tail: int
+# A displacement of 4 bytes that points to a constant: which of the parts holds it, where there,
+# the constant (a whole vector), and the bytes of the instruction behind the displacement.
+Reference = tuple[int, int, bytes, int]
 
 
 @dataclass
@@ -45,7 +35,7 @@ class Pool:
 class Piece:
     """A finished kernel, wherever it is put.
 
-    references  with `part` 0
+    references  its one part being 0
     registers   general registers that it writes as loop counters
     height      of its loops, the deepest way
     """
@@ -93,7 +83,7 @@ class Code:
     def constant(self, data: bytes, constant: bytes, tail: int) -> None:
         """An instruction whose displacement, `tail` bytes before its end, means a constant."""
         at = len(data) - tail - 4
-        self.references.append(Reference(len(self.parts), at, constant, tail))
+        self.references.append((len(self.parts), at, constant, tail))
         self.parts.append(data)
 
     def call(self, subroutine: Hashable) -> None:
@@ -104,7 +94,7 @@ class Code:
     def piece(self, piece: Piece) -> None:
         """A finished kernel."""
         part = len(self.parts)
-        self.references += [r._replace(part=part) for r in piece.references]
+        self.references += [(part, at, data, tail) for _, at, data, tail in piece.references]
         self.parts.append(piece.code)
 
     def since(self, part: int) -> int:
@@ -115,7 +105,7 @@ class Code:
         """What stands here as one piece; it holds no calls."""
         starts = [0, *accumulate(map(len, self.parts))]
         found = tuple(
-            Reference(0, starts[part] + at, data, tail) for part, at, data, tail in self.references
+            (0, starts[part] + at, data, tail) for part, at, data, tail in self.references
         )
         return Piece(b"".join(self.parts), found, registers, height)
 
