@@ -46,7 +46,7 @@ def main() -> None:
     llvm.initialize_native_asmprinter()
     vector = processor().vector
     how = Compilation.x86(vector)
-    rows, ratios = [], {(o, l): [] for o in _OURS for l in ("O2", "O0")}
+    rows, ratios = [], {(o, level): [] for o in _OURS for level in ("O2", "O0")}
     for case in tensor_cases.cases():
         if not any(f"{case.group} {case.name}".startswith(w) for w in _WANTED):
             continue
@@ -171,8 +171,8 @@ def _speeds(natives, case, np) -> list[float]:
 
     out = np.empty(case.tensor.shape, case.tensor.type.numpy)
     arrays = list({id(a): a for a in case.arrays}.values())
-    memory, base = aligned(natives[0].image.workspace)
-    pointers = [a.ctypes.data for a in (*arrays, out)] + [base]
+    workspace = aligned(natives[0].image.workspace)
+    pointers = [a.ctypes.data for a in (*arrays, out)] + [workspace[1]]
     pairs = []
     for _ in range(40):
         times = []

@@ -129,9 +129,10 @@ class _Builder(Values):
         for trips, size in ((full, loop.step), (1, rest)):
             if trips and size:
                 inner = {**lengths, loop.axis: size}
-                segments.append(vir.Segment(trips, self._loops(loops[1:], inner, offsets, spots)))
+                body = self._loops(loops[1:], inner, offsets, spots)
+                segments.append(vir.Segment(trips, body))
         if len(segments) == 1 and segments[0].trips == 1:
-            return segments[0].body
+            return body
         moves = tuple((operand.pointer, by) for operand, by in self.view.moves(loop))
         return [vir.Loop(moves, segments)]
 
@@ -141,7 +142,8 @@ class _Builder(Values):
         key = lengths.get(self.axis)
         if key in self.recorded:
             return self._replayed(*self.recorded[key], offsets)
-        self.math.items = items = []
+        items: list[vir.Ins] = []
+        self.math.items = items
         self.memo, self.bases, self.offsets = {}, {}, offsets
         before = self.math.count
         for row, totals in zip(spots, self.totals, strict=True):

@@ -203,7 +203,7 @@ class _Lowering:
             body = self._nodes(loop.body, {**ranges, loop.axis: size}, inner, owner)
             segments.append(vir.Segment(trips, body))
         if len(segments) == 1 and segments[0].trips == 1:
-            return segments[0].body
+            return body
         return [vir.Loop(moves, segments)] if segments else []
 
     def _moves(self, loop: For) -> tuple[tuple[int, int], ...]:
@@ -230,9 +230,7 @@ class _Lowering:
             shape = Shape(inner, lengths, first, last, self.vector, touched)
             view = self.views[owner]
             form = kernel_form(view, shape)
-            found = vir.Kernel(
-                owner, form, len(view.pointers), lambda: build_kernel(view, shape)
-            )
+            found = vir.Kernel(owner, form, len(view.pointers), lambda: build_kernel(view, shape))
             self.kernels[key] = found
         return found
 

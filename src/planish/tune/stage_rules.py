@@ -8,6 +8,7 @@ best. Operands that are walked often and lie badly are packed. `choices` is what
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -289,19 +290,7 @@ class StageRules:
         spare = 12 if self._is_heavy() else 2
         # Rows that lie a large power of two apart fall into few sets of the cache.
         fetch = 1.0 if self._collides() else 0.15
-        best, best_cost = (1, 1), math.inf
-        for vectors in range(1, min(8, most_vectors) + 1):
-            for rows in range(1, min(16, most_rows) + 1):
-                if rows * vectors + vectors + spare > self.target.registers:
-                    continue
-                cost = 0.0
-                for r, count_r in _parts(most_rows, rows):
-                    for v, count_v in _parts(most_vectors, vectors):
-                        work = max(r * v, r + v, _LATENCY)
-                        cost += count_r * count_v * (work / 2 + 0.15 * r + fetch * v)
-                if cost < best_cost * 0.999:
-                    best, best_cost = (rows, vectors), cost
-        return best
+        return _best_tile(most_rows, most_vectors, self.target.registers - spare, fetch)
 
     # Steps.
 
@@ -420,6 +409,24 @@ class StageRules:
         if high and not batch:
             found.append(step("pack", name, a.tensor.name, "at", high, "as", f"{m}/{rows}", m, k))
         return found
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _best_tile(most_rows: int, most_vectors: int, registers: int, fetch: float) -> tuple[int, int]:
+    """Rows and vectors of the tile that takes the fewest cycles, `fetch` for loading a vector."""
+    best, best_cost = (1, 1), math.inf
+    for vectors in range(1, min(8, most_vectors) + 1):
+        for rows in range(1, min(16, most_rows) + 1):
+            if rows * vectors + vectors > registers:
+                continue
+            cost = 0.0
+            for r, count_r in _parts(most_rows, rows):
+                for v, count_v in _parts(most_vectors, vectors):
+                    work = max(r * v, r + v, _LATENCY)
+                    cost += count_r * count_v * (work / 2 + 0.15 * r + fetch * v)
+            if cost < best_cost * 0.999:
+                best, best_cost = (rows, vectors), cost
+    return best
 
 
 def _parts(total: int, size: int) -> list[tuple[int, int]]:

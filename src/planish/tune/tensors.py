@@ -119,6 +119,7 @@ class Kernel:
         self._into: Callable[..., Array | None] | None = None
         self._workers = ThreadPoolExecutor(threads) if threads > 1 else None
         self._inputs = len(program.inputs)
+        self._called = False
         self._workspaces: list[tuple[Array, int]] = []
 
     @property
@@ -244,8 +245,10 @@ class Kernel:
             out[...] = fresh
             return out
         self._run([*inputs, *outputs])
-        if out is None and self._fast is None:
+        if out is None and self._fast is None and self._called:
+            # From the second call on: many kernels are called once.
             self._fast = self._fast_call([*inputs, *outputs])
+        self._called = True
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _bind(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> list[Array]:

@@ -9,7 +9,6 @@ from itertools import accumulate
 
 from planish.codegen.x86 import encoder as x86
 
-
 # A displacement of 4 bytes that points to a constant: which of the parts holds it, where there,
 # the constant (a whole vector), and the bytes of the instruction behind the displacement.
 Reference = tuple[int, int, bytes, int]

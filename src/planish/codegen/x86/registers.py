@@ -56,9 +56,7 @@ def plan_kernel(body: vir.Body) -> Plan:
             last[register] = number
             if first[register] < 0:
                 first[register] = number
-        if (n != lanes or lanes < 4) and op in _LIMITED and is_masked(op, type, n, lanes):
-            partial.add(n)
-        elif op == "gather":
+        if op in _LIMITED and is_masked(op, type, n, lanes):
             partial.add(n)
     for begin, end in spans:  # inner loops come before those around them
         for register, number in enumerate(first):
@@ -77,7 +75,7 @@ def plan_kernel(body: vir.Body) -> Plan:
     return Plan(flat, last, ends, folded, sorted(partial))
 
 
-_LIMITED = ("load", "store", "lanes")
+_LIMITED = ("load", "store", "lanes", "gather")
 
 
 def is_masked(op: str, type: str, n: int, lanes: int) -> bool:
@@ -134,9 +132,7 @@ def _may_fold(ins: vir.Ins, lanes: int) -> bool:
 SIZE = {"f32": 4, "i32": 4, "f64": 8, "i64": 8}
 
 
-def _fold_into(
-    ins: vir.Ins, pending: dict[int, vir.Ins], folded: dict[int, vir.Ins]
-) -> vir.Ins:
+def _fold_into(ins: vir.Ins, pending: dict[int, vir.Ins], folded: dict[int, vir.Ins]) -> vir.Ins:
     """Fold one operand if it may be; the instruction, its operands in the order that needs."""
     op, source = ins.op, ins.src
     if pending.keys().isdisjoint(source) or len(set(source)) != len(source):
