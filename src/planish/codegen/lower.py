@@ -45,15 +45,20 @@ class Lowered:
 
 
 def lower_nest(
-    nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]] | None = None
+    nest: Nest,
+    vector: int,
+    strides: Mapping[str, tuple[int, ...]] | None = None,
+    *,
+    dot4: bool = False,
 ) -> Lowered:
     """The nest as functions over pointers to all inputs, all outputs and all temporaries.
 
     vector   bytes of the target's widest vector register
     strides  bytes by tensor name, where an argument is not contiguous
+    dot4     whether the target multiplies and adds bytes by four
     Raises UsageError where the nest cannot be lowered; the caller takes another schedule.
     """
-    lowering = _Lowering(nest, vector, strides or {})
+    lowering = _Lowering(nest, vector, strides or {}, dot4)
     phases = []
     serial: list[Node] = []
     for node in nest.body:
@@ -70,8 +75,11 @@ def lower_nest(
 
 
 class _Lowering:
-    def __init__(self, nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(
+        self, nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]], dot4: bool
+    ) -> None:
         self.nest = nest
+        self.dot4 = dot4
         self.vector = vector
         program = nest.program
         self.stages = {stage.name: stage for stage in program.stages}
@@ -227,7 +235,7 @@ class _Lowering:
         if found is None:
             inner = self.paths[owner][self.starts[owner] :]
             touched = frozenset(t for name, t in self.nest.prefetch if name == owner)
-            shape = Shape(inner, lengths, first, last, self.vector, touched)
+            shape = Shape(inner, lengths, first, last, self.vector, touched, self.dot4)
             view = self.views[owner]
             form = kernel_form(view, shape)
             found = vir.Kernel(owner, form, len(view.pointers), lambda: build_kernel(view, shape))

@@ -34,6 +34,7 @@ class Shape:
     last      whether they end here, and `post` is applied
     vector    bytes of a vector register
     prefetch  names of tensors that are touched ahead of their use
+    dot4      whether the target multiplies and adds bytes by four
     """
 
     loops: Sequence[For]
@@ -42,6 +43,7 @@ class Shape:
     last: bool
     vector: int
     prefetch: frozenset[str]
+    dot4: bool = False
 
 
 class Chunk(NamedTuple):
@@ -246,11 +248,27 @@ class Values:
         if stride == 0:
             return self.math.load("bcast", type, pointer, at, self.lanes, operand.stored)
         assert chunk is not None
+        if operand.in_quads(self._quad_axis(operand), self.axis):
+            return self._load_of_quad(operand, at, chunk)
         if stride == operand.size:
             if self.in_loops and operand.tensor in self.shape.prefetch:
                 self.math.emit("prefetch", "i32", -1, ptr=pointer, disp=at + _AHEAD)
             return self.math.load("load", type, pointer, at, chunk.lanes, operand.stored)
         return self.math.load("gather", type, pointer, at, chunk.lanes, (operand.stored, stride))
+
+    def _quad_axis(self, operand: Operand) -> str:
+        """The axis that is written out in the kernel and may be the operand's fours."""
+        for loop in reversed(self.shape.loops):
+            if loop.kind == "unroll" and loop.step == 1 and loop.axis in operand.axes:
+                return loop.axis
+        return ""
+
+    def _load_of_quad(self, operand: Operand, at: int, chunk: Chunk) -> int:
+        """One byte of each four, as a number: fours begin at multiples of 4."""
+        whole = self.math.load("load", "i32", operand.pointer, at & ~3, chunk.lanes, "i32")
+        left = self.math.op("shl", "i32", whole, imm=24 - 8 * (at & 3)) if (at & 3) < 3 else whole
+        right = "sra" if operand.access.type.signed else "srl"
+        return self.math.op(right, "i32", left, imm=24)
 
     def _store(self, spot: Spot, value: int) -> None:
         out = self.view.operands[0]

@@ -43,12 +43,20 @@ class Operand:
             return self._steps.get(axis, 0) * count
         return move(self.access, self._place, axis, count)
 
+    def in_quads(self, axis: str, vector: str) -> bool:
+        """Whether bytes lie in fours along `axis`, one four beside the other along `vector`."""
+        blocks = self._place.blocks
+        if blocks is None or self.size != 1 or vector == axis:
+            return False
+        own, across = blocks.get(axis, ()), blocks.get(vector, ())
+        return bool(across) and across[-1] == (1, 4) and [step for step, _ in own[-2:]] == [4, 1]
+
     def form(self, axes: Sequence[str]) -> Hashable:
         """All that code depends on which moves along these axes only."""
         blocks = self._place.blocks
         if blocks is None:
             return self.pointer, self.stored, self.start, *(self._steps.get(a, 0) for a in axes)
-        return self.pointer, self.stored, self.start, *(blocks.get(a, ()) for a in axes)
+        return self.pointer, self.stored, self.start, *((0, blocks.get(a, ())) for a in axes)
 
     def __repr__(self) -> str:
         return f"Operand({self.access}, p{self.pointer}+{self.start})"

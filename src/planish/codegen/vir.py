@@ -19,7 +19,8 @@ class Ins(NamedTuple):
 
     op    load, bcast, gather, store, const, prefetch, hreduce, lanes, cmpsel, cvt, bitcast,
           mov and the arithmetic: add sub mul div mod min max and or xor shl sra srl fma fnma
-          neg abs sqrt round floor
+          neg abs sqrt round floor; dot4: of each i32 lane, the last source plus the four
+          products of unsigned bytes of the first with signed bytes of the second
     type  of the result (of the operands for cmpsel's comparison, see `imm`): f32 f64 i32 i64
     dst   register written, -1 for none
     src   registers read

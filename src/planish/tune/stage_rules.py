@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from planish.codegen.layout import row_major
+from planish.codegen.native import has_dot4
 from planish.measure.machine import Processor
-from planish.tensor.expr import Access, Op, children, walk
+from planish.tensor.expr import Access, Cast, Expr, Op, children, walk
 from planish.tensor.program import Stage
 from planish.tensor.schedule import Step, step
 
@@ -38,17 +39,22 @@ _DOMAINS: dict[str, dict[str, tuple[int, ...]]] = {
 
 @dataclass(frozen=True)
 class Target:
-    """What the rules know of a machine: vector bytes, vector registers, caches in bytes."""
+    """What the rules know of a machine: vector bytes, vector registers, caches in bytes.
+
+    dot4  whether it multiplies and adds bytes by four
+    """
 
     vector: int
     registers: int
     l1: int
     l2: int
+    dot4: bool = False
 
     @classmethod
-    def of(cls, machine: Processor, vector: int) -> Target:
-        """The machine's, with vectors of so many bytes."""
-        return cls(vector, 31 if vector == 64 else 15, machine.l1, machine.l2)
+    def of(cls, machine: Processor, vector: int, *, native: bool = True) -> Target:
+        """The machine's, with vectors of so many bytes; what only it may have, if `native`."""
+        registers = 31 if vector == 64 else 15
+        return cls(vector, registers, machine.l1, machine.l2, native and has_dot4(vector))
 
 
 class StageRules:
@@ -210,7 +216,10 @@ class StageRules:
         body = self.stage.body
         if not isinstance(body, Op) or len(body.arguments) != 2 or len(self.stage.bound) != 1:
             return None
-        pair = [a for a in body.arguments if isinstance(a, Access)]
+        return self._pair(body.arguments) or self._quads()
+
+    def _pair(self, factors: Sequence[Expr]) -> tuple[Access, Access] | None:
+        pair = [a for a in factors if isinstance(a, Access)]
         if len(pair) != 2 or any(
             len(i.terms) != 1 or i.terms[0][1] != 1 or i.constant for a in pair for i in a.indices
         ):
@@ -222,6 +231,22 @@ class StageRules:
         if len(vectors) != 1 or len(rows) != 1 or vectors[0].tensor == rows[0].tensor:
             return None
         return rows[0], vectors[0]
+
+    def _quads(self) -> tuple[Access, Access] | None:
+        """The operands of a product of bytes that are worth taking four at a time."""
+        stage, body = self.stage, self.stage.body
+        if not self.target.dot4 or stage.reduce != "sum" or stage.modulo is not None:
+            return None
+        if not isinstance(body, Op) or body.name != "mul" or body.type.name != "i32":
+            return None
+        product = self._pair([_uncast(factor) for factor in body.arguments])
+        if product is None or len(stage.bound) != 1 or not self.rows_axis:
+            return None
+        types, k = {a.type.name for a in product}, stage.bound[0]
+        if "i8" not in types or not types <= {"i8", "u8"} or self._stride(product[0], k) != 1:
+            return None
+        worth = self.extents[self.rows_axis] >= 8 and self.extents[k] >= 8
+        return product if worth and self._stride(product[1], self.vector) == 1 else None
 
     def _weights(self) -> Access | None:
         """A convolution's weights: read along vectors, the same for all rows, by plain axes."""
@@ -250,6 +275,8 @@ class StageRules:
         if not self.rows_axis:
             return found
         width = vectors * self.lanes
+        if self._quads() is not None:
+            return {**found, "unroll": 4, "pack": 1, "outer": 1}
         product = self._product()
         if product is None:
             if self._strided_window() is not None:
@@ -288,6 +315,7 @@ class StageRules:
         most_rows = self.extents[self.rows_axis] if self.rows_axis else 1
         most_vectors = self._vectors()
         spare = 12 if self._is_heavy() else 2
+        spare = 8 if self._quads() is not None else spare
         # Rows that lie a large power of two apart fall into few sets of the cache.
         fetch = 1.0 if self._collides() else 0.15
         return _best_tile(most_rows, most_vectors, self.target.registers - spare, fetch)
@@ -400,15 +428,24 @@ class StageRules:
             return [step("pack", name, window.tensor.name, *at, "as", *order)]
         a, b = product
         k = stage.bound[0]
+        quads = [f"{k}/4"] if self._quads() is not None and self.extents[k] > 4 else []
         own = [x for x in batch if x in self._axes(b)]
         deep = next((x for x in blocks if x.startswith(f"{k}/")), "")
         high = next((x for x in blocks if x.startswith(f"{m}/")), "")
         place = deep or (batch[-1] if own else "")
         at = ["at", place] if place else []
-        found = [step("pack", name, b.tensor.name, *at, "as", *own, f"{n}/{width}", k, n)]
+        order = [*quads, n, k] if quads else [k, n]
+        found = [step("pack", name, b.tensor.name, *at, "as", *own, f"{n}/{width}", *order)]
         if high and not batch:
             found.append(step("pack", name, a.tensor.name, "at", high, "as", f"{m}/{rows}", m, k))
         return found
+
+
+def _uncast(expr: Expr) -> Expr:
+    """What a conversion of bytes to i32 converts; anything else as it is."""
+    if isinstance(expr, Cast) and expr.type.name == "i32" and expr.argument.type.size == 1:
+        return expr.argument
+    return expr
 
 
 @functools.lru_cache(maxsize=1 << 12)

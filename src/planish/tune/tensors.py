@@ -24,7 +24,7 @@ from planish.base.files import write_atomic
 from planish.base.hashing import digest
 from planish.codegen.layout import row_major
 from planish.codegen.memory import Executable, aligned
-from planish.codegen.native import Image, Native, build_image
+from planish.codegen.native import Image, Native, build_image, has_dot4
 from planish.codegen.x86.registers import DoesNotFit
 from planish.codegen.x86.thunk import (
     MOST_ARGUMENTS,
@@ -53,7 +53,7 @@ Strides = tuple[tuple[int, ...], ...]
 _BRIEF = 1 << 20
 
 # Part of every key on disk: raise it when generated code changes.
-_FORMAT = "5"
+_FORMAT = "6"
 
 
 @dataclass
@@ -113,6 +113,7 @@ class Kernel:
         self._given = schedule
         self._store = store
         self._vector = vector_of(target)
+        self._dot4 = target == "native" and has_dot4(self._vector)
         self._plain = tuple(row_major(t.shape, t.type.size) for t in self._arguments)
         self._compiled: dict[Strides, Native] = {}
         self._fast: Callable[[tuple[Array, ...]], Array | None] | None = None
@@ -144,7 +145,7 @@ class Kernel:
         """The schedule for these strides, and its nest."""
         if self._given is not None:
             return self._given, self._given.apply(self.program)
-        target = Target.of(processor(), self._vector)
+        target = Target.of(processor(), self._vector, native=self.target == "native")
         return default_nest(self.program, target, self.threads, self._named(strides))
 
     def _named(self, strides: Strides) -> dict[str, tuple[int, ...]]:
@@ -178,7 +179,7 @@ class Kernel:
         nest = self.loops if strides == self._plain else self._plan(strides)[1]
         if self._path == "x86":
             try:
-                return build_image(nest, self._vector, named)
+                return build_image(nest, self._vector, named, dot4=self._dot4)
             except DoesNotFit as error:
                 smaller = self._smaller(named)
                 if smaller is not None:
@@ -193,17 +194,17 @@ class Kernel:
         """The rules' schedule with the smallest tiles, where that is enough for the x86 path."""
         if self._given is not None:
             return None
-        target = Target.of(processor(), self._vector)
+        target = Target.of(processor(), self._vector, native=self.target == "native")
         nest = smallest_nest(self.program, target, self.threads, named)
         try:
-            return build_image(nest, self._vector, named)
+            return build_image(nest, self._vector, named, dot4=self._dot4)
         except DoesNotFit:
             return None
 
     def _key(self, strides: Strides) -> str:
         return digest(
             _FORMAT, str(self.program), str(self._given), str(self._vector), str(self.threads),
-            str(strides), self._path, processor().fingerprint,
+            str(strides), self._path, processor().fingerprint, str(self._dot4),
         )  # fmt: skip
 
     def __call__(self, *arrays: Array, out: Array | None = None, **named: Array) -> Any:

@@ -79,6 +79,7 @@ ROWS: dict[str, Row] = {
     "vpsubd": Row("0F", "66", 0xFA, 0xFA),
     "vpaddq": Row("0F", "66", 0xD4, 0xD4, 0, 1, "full", 8),
     "vpsubq": Row("0F", "66", 0xFB, 0xFB, 0, 1, "full", 8),
+    "vpdpbusd": Row("0F38", "66", 0x50, 0x50),
     "vpmulld": Row("0F38", "66", 0x40, 0x40),
     "vpminsd": Row("0F38", "66", 0x39, 0x39),
     "vpmaxsd": Row("0F38", "66", 0x3D, 0x3D),

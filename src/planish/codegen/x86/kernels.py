@@ -124,6 +124,14 @@ class KernelEmitter(MemoryOps):
             and ins.src.count(value) == 1
         )
 
+    def _dot4(self, ins: vir.Ins) -> None:
+        of = self.registers.of
+        unsigned, signed, total = (of[value] for value in ins.src)
+        assert ins.dst == ins.src[2]
+        width = self.widths["i32"]
+        # AVX-512's form also where VEX has one: that is another extension (AVX-VNNI).
+        self.code.add(vector("vpdpbusd", width, total, unsigned, signed, evex=self.wide))
+
     def _shift(self, ins: vir.Ins) -> None:
         name = _SHIFTS.get((ins.op, ins.type))
         if name is None or not isinstance(ins.imm, int):
