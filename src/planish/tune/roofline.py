@@ -126,6 +126,14 @@ def _rate(function: Callable[[], object], amount: int) -> list[float]:
     return rates
 
 
+def _relative_rate(kernel: Kernel) -> float:
+    """Operations a second over those of f32: lanes are half or, for bytes by VNNI, four times."""
+    types = {t.type.name for t in kernel.program.inputs}
+    if "f64" in types:
+        return 0.5
+    return 4.0 if kernel.dot4 and types <= {"i8", "u8"} else 1.0
+
+
 def measure_kernel(kernel: Kernel, arrays: Sequence[Array], seconds: float = 0.2) -> Roofline:
     """Time a kernel (at least five calls, about so many seconds) and set it against its limit."""
     program = kernel.program
@@ -139,7 +147,7 @@ def measure_kernel(kernel: Kernel, arrays: Sequence[Array], seconds: float = 0.2
         times.append(time.perf_counter() - started)
     top = peaks(processor().vector)
     flops, moved = program.flops(), program.bytes()
-    rate = top.flops / (2 if any(t.type.name == "f64" for t in program.inputs) else 1)
+    rate = top.flops * _relative_rate(kernel)
     compute = flops / (rate * kernel.threads)
     memory = moved / top.bandwidth
     bound = "compute" if compute >= memory else "memory"

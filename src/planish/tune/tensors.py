@@ -92,6 +92,7 @@ class Kernel:
     loops     the scheduled nest; its text is `str(kernel.loops)`
     schedule  the steps that made it
     ledger    how it came about
+    dot4      whether bytes may be multiplied and added by four (VNNI)
     asm       the machine code, disassembled by the bundled LLVM
     """
 
@@ -113,7 +114,7 @@ class Kernel:
         self._given = schedule
         self._store = store
         self._vector = vector_of(target)
-        self._dot4 = target == "native" and has_dot4(self._vector)
+        self.dot4 = target == "native" and has_dot4(self._vector)
         self._plain = tuple(row_major(t.shape, t.type.size) for t in self._arguments)
         self._compiled: dict[Strides, Native] = {}
         self._fast: Callable[[tuple[Array, ...]], Array | None] | None = None
@@ -179,7 +180,7 @@ class Kernel:
         nest = self.loops if strides == self._plain else self._plan(strides)[1]
         if self._path == "x86":
             try:
-                return build_image(nest, self._vector, named, dot4=self._dot4)
+                return build_image(nest, self._vector, named, dot4=self.dot4)
             except DoesNotFit as error:
                 smaller = self._smaller(named)
                 if smaller is not None:
@@ -197,14 +198,14 @@ class Kernel:
         target = Target.of(processor(), self._vector, native=self.target == "native")
         nest = smallest_nest(self.program, target, self.threads, named)
         try:
-            return build_image(nest, self._vector, named, dot4=self._dot4)
+            return build_image(nest, self._vector, named, dot4=self.dot4)
         except DoesNotFit:
             return None
 
     def _key(self, strides: Strides) -> str:
         return digest(
             _FORMAT, str(self.program), str(self._given), str(self._vector), str(self.threads),
-            str(strides), self._path, processor().fingerprint, str(self._dot4),
+            str(strides), self._path, processor().fingerprint, str(self.dot4),
         )  # fmt: skip
 
     def __call__(self, *arrays: Array, out: Array | None = None, **named: Array) -> Any:
