@@ -212,6 +212,7 @@ def fuse(nest: Nest, producer: str, consumer: str, at: str) -> Nest:
     """Compute a stage inside the consumer's loop `at`, just before it is used there.
 
     The producer's outer loops must be those of the consumer down to `at`; it keeps the others.
+    Stages that were fused with the producer at `at` before come along.
 
     before          after `fuse S Y m`
       for m           for m
@@ -236,7 +237,7 @@ def fuse(nest: Nest, producer: str, consumer: str, at: str) -> Nest:
     shared = next((d for d in range(stop + 1) if source[d] is not target[d]), None)
     if shared is None:
         raise UsageError(f"{producer} and {consumer} share {at} already")
-    for loop in source[shared : stop + 1]:
+    for loop in source[shared:stop]:
         if len(loop.body) != 1:
             raise UsageError(f"fuse {producer} {consumer}: {loop.name} holds other stages as well")
     moved = source[stop].body

@@ -31,7 +31,7 @@ _DOMAINS: dict[str, dict[str, tuple[int, ...]]] = {
     "streamed": {"depth": (4, 8, 16), "vectors": (2, 4, 8)},
     "tiled": {
         "rows": tuple(range(1, 17)), "vectors": tuple(range(1, 9)), "unroll": (1, 2, 4, 8),
-        "pack": (0, 1), "depth": (0, 32, 64, 128, 256, 512), "height": (0, 24, 48, 96, 192, 384),
+        "pack": (0, 1, 2), "depth": (0, 32, 64, 128, 256, 512), "height": (0, 24, 48, 96, 192, 384),
         "outer": (0, 1), "prefetch": (0, 1),
     },
 }  # fmt: skip
@@ -201,7 +201,7 @@ class StageRules:
         reads = [a for a in self.stage.reads if self.vector in self._axes(a)]
         rows = math.prod(self.extents[a] for a in self.stage.axes if a != self.vector)
         return rows <= 64 and any(
-            self._stride(a, axis) * a.type.size % 8192 == 0 and self._stride(a, axis)
+            self._stride(a, axis) * a.type.size % 1024 == 0 and self._stride(a, axis)
             for a in reads
             for axis in self.stage.bound
         )
@@ -296,6 +296,10 @@ class StageRules:
         if not badly and many <= 48 and depth >= 256 and depth * across * size > 256 << 10:
             # Few rows: a block of the other operand's rows is read in order, then the next one.
             return {"depth": 64, "outer": 1}
+        near = depth * width * size <= self.target.l1 and across > width and len(stage.axes) == 2
+        if self._collides() and near and not badly and many >= 4 * rows:
+            # What passes of rows share is copied to where it does not compete for cache sets.
+            return {"pack": 2, "outer": 1, "prefetch": 1}
         small = many < max(96, 4 * rows) or depth < 8 or depth * across * size <= 192 << 10
         if (small or across <= width) and not badly:
             # A result that no cache holds is written row by row.
@@ -380,7 +384,7 @@ class StageRules:
         if m and (values["outer"] or blocks):
             found.append(self._ordered(values["outer"], blocks, rows, width))
         if m and values["pack"]:
-            found += self._packing(product, blocks, rows, width)
+            found += self._packing(product, blocks, rows, width, near=values["pack"] == 2)
         if values["prefetch"]:
             found.append(step("prefetch", name, stage.out.tensor.name))
         return found
@@ -408,8 +412,15 @@ class StageRules:
         return step("reorder", self.stage.name, *batch, *blocks, *order)
 
     def _packing(
-        self, product: tuple[Access, Access] | None, blocks: list[str], rows: int, width: int
+        self,
+        product: tuple[Access, Access] | None,
+        blocks: list[str],
+        rows: int,
+        width: int,
+        *,
+        near: bool,
     ) -> list[Step]:
+        """Copies of operands; `near` makes that of each block of columns just before its use."""
         stage, name, n, m = self.stage, self.stage.name, self.vector, self.rows_axis
         batch = [x for x in stage.axes if x not in (m, n)]
         if product is None:
@@ -435,6 +446,8 @@ class StageRules:
         place = deep or (batch[-1] if own else "")
         at = ["at", place] if place else []
         order = [*quads, n, k] if quads else [k, n]
+        if near and not blocks and not batch and self.extents[n] > width:
+            return [step("pack", name, b.tensor.name, "at", f"{n}/{width}", "as", *order)]
         found = [step("pack", name, b.tensor.name, *at, "as", *own, f"{n}/{width}", *order)]
         if high and not batch:
             found.append(step("pack", name, a.tensor.name, "at", high, "as", f"{m}/{rows}", m, k))
