@@ -278,7 +278,10 @@ class Kernel:
         if not out.flags.writeable:
             raise UsageError("out= is read-only")
         if _overlaps_itself(out):
-            raise UsageError("out= writes to one place several times (a stride of 0)")
+            raise UsageError(
+                "out= may write to one place several times (its strides overlap)",
+                hint="give an array of its own",
+            )
         return [_checked_array(out, wanted[0])]
 
     def _run(self, arrays: Sequence[Array]) -> None:
@@ -376,6 +379,11 @@ def _names(tensors: Sequence[Tensor]) -> str:
 
 
 def _checked_array(given: object, wanted: Tensor) -> Array:
+    if isinstance(given, np.ma.MaskedArray):
+        raise UsageError(
+            f"{wanted.name} is a masked array, and kernels know no masks",
+            hint=f"fill it: {wanted.name}.filled(0)",
+        )
     array = given if isinstance(given, np.ndarray) else np.asarray(given)
     if array.dtype != np.dtype(wanted.type.numpy):
         raise UsageError(
@@ -391,7 +399,16 @@ def _checked_array(given: object, wanted: Tensor) -> Array:
 
 
 def _overlaps_itself(array: Array) -> bool:
-    return any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+    """Whether two elements may share bytes: each stride is to pass all that smaller ones reach."""
+    reach = array.itemsize
+    if 0 in array.shape:
+        return False
+    steps = [(abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
+    for stride, length in sorted(steps):
+        if stride < reach:
+            return True
+        reach += stride * (length - 1)
+    return False
 
 
 def _load(key: str) -> Image | None:
@@ -441,9 +458,12 @@ def compile_program(
         raise UsageError(f"{count} threads cannot compute anything")
     if path not in ("x86", "llvm"):
         raise unknown("path", path, ["x86", "llvm"])
-    return Kernel(
+    kernel = Kernel(
         lower(tensors), schedule=schedule, target=target, threads=count, path=path, store=store
     )
+    if schedule is not None:
+        _ = kernel.loops  # a step that cannot be taken is told here, not at the first call
+    return kernel
 
 
 def as_tensors(outputs: Tensor | Expr | Sequence[Tensor]) -> list[Tensor]:
