@@ -1,18 +1,24 @@
-"""Tensor kernels against NumPy (OpenBLAS) and PyTorch: one table, interleaved, medians of ratios.
+"""Tensor kernels against NumPy (OpenBLAS), PyTorch and JAX: one table, medians of ratios.
 
 Every case is checked against NumPy's result first. A ratio above 1 says that Planish is faster.
-PyTorch is measured where it is installed. Set --threads for all of them together.
+All take turns, in a random order each time, so that nobody always finds the caches of the same
+one. PyTorch and JAX are measured where they are installed; JAX gets the NumPy formulation, traced
+with jax.numpy and compiled, and its time includes its call. Set --threads for all of them together.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import statistics
 import sys
 import time
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
+
+_PEERS = ("numpy", "torch", "jax")
 
 
 def main() -> None:
@@ -27,7 +33,7 @@ def main() -> None:
 
     import planish as pl
 
-    torch = _torch(given.threads)
+    torch, jax = _torch(given.threads), _jax(given.threads)
     rows, ratios = [], {}
     for case in tensor_cases.cases():
         if given.only and not any(w in f"{case.group} {case.name}" for w in given.only):
@@ -38,20 +44,25 @@ def main() -> None:
             found = kernel(*case.arrays)
         if not np.allclose(found, wanted, rtol=2e-3, atol=2e-3):
             sys.exit(f"{case.group} {case.name}: wrong result")
-        runs: list[Callable[[], object]] = [
-            lambda k=kernel, a=case.arrays: k(*a), lambda c=case: c.numpy(*c.arrays)
-        ]  # fmt: skip
+        runs: dict[str, Callable[[], object]] = {
+            "planish": lambda k=kernel, a=case.arrays: k(*a),
+            "numpy": lambda c=case: c.numpy(*c.arrays),
+        }
         if torch is not None and case.torch is not None:
             tensors = [torch.from_numpy(a) for a in case.arrays]
-            runs.append(lambda c=case, t=tensors: c.torch(torch, *t))
+            runs["torch"] = lambda c=case, t=tensors: c.torch(torch, *t)
+        traced = _traced(jax, case, wanted) if jax is not None else None
+        if traced is not None:
+            runs["jax"] = traced
         times = _interleaved(runs, given.seconds)
         line = kernel.roofline(*case.arrays)
-        row = [case.group, case.name, _time(times[0]), f"{line.gflops:.1f}", f"{line.share:.0%}"]
-        for peer, name in ((1, "numpy"), (2, "torch")):
-            if peer >= len(times):
+        own = times["planish"]
+        row = [case.group, case.name, _time(own), f"{line.gflops:.1f}", f"{line.share:.0%}"]
+        for name in _PEERS:
+            if name not in times:
                 row.append("-")
                 continue
-            pairs = [b / a for a, b in zip(times[0], times[peer], strict=True)]
+            pairs = [b / a for a, b in zip(own, times[name], strict=True)]
             low, middle, high = statistics.quantiles(pairs, n=4)
             ratios.setdefault((name, case.group), []).append(middle)
             row.append(f"{middle:.2f} [{low:.2f}, {high:.2f}]")
@@ -66,6 +77,7 @@ def main() -> None:
         "roof",
         "numpy/planish",
         "torch/planish",
+        "jax/planish",
         "compiled",
     )
     common.show(f"{given.threads} thread(s)", columns, rows)
@@ -73,7 +85,7 @@ def main() -> None:
 
 
 def _summary(ratios: dict[tuple[str, str], list[float]]) -> None:
-    for peer in ("numpy", "torch"):
+    for peer in _PEERS:
         groups = {g: r for (p, g), r in ratios.items() if p == peer}
         if not groups:
             continue
@@ -84,17 +96,19 @@ def _summary(ratios: dict[tuple[str, str], list[float]]) -> None:
             print(f"  {group:12} {mean:6.2f}  (least {least:.2f})")
 
 
-def _interleaved(runs: Sequence[Callable[[], object]], seconds: float) -> list[list[float]]:
+def _interleaved(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, list[float]]:
     """Times of all runs, taken in turn."""
-    for run in runs:
+    for run in runs.values():
         run()
-    times: list[list[float]] = [[] for _ in runs]
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    order, draw = list(runs), random.Random(0)
     end = time.perf_counter() + seconds
-    while len(times[0]) < 7 or (time.perf_counter() < end and len(times[0]) < 2000):
-        for run, taken in zip(runs, times, strict=True):
+    while len(times["planish"]) < 7 or (time.perf_counter() < end and len(times["planish"]) < 2000):
+        draw.shuffle(order)
+        for name in order:
             started = time.perf_counter()
-            run()
-            taken.append(time.perf_counter() - started)
+            runs[name]()
+            times[name].append(time.perf_counter() - started)
     return times
 
 
@@ -111,6 +125,40 @@ def _torch(threads: int) -> Any:
         return None
     torch.set_num_threads(threads)
     return torch
+
+
+def _jax(threads: int) -> Any:
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ.setdefault("JAX_ENABLE_X64", "1")
+    one = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    if threads == 1:
+        os.environ.setdefault("XLA_FLAGS", one)
+    try:
+        import jax
+    except ImportError:
+        print("JAX is not installed: not measured")
+        return None
+    return jax
+
+
+def _traced(jax: Any, case: Any, wanted: Any) -> Callable[[], object] | None:
+    """The case in JAX; None where its NumPy formulation cannot be traced (views by strides)."""
+    import numpy as np
+
+    found = case.numpy
+    names = {**found.__globals__, "np": jax.numpy}
+    moved = types.FunctionType(
+        found.__code__, names, found.__name__, found.__defaults__, found.__closure__
+    )
+    compiled = jax.jit(moved)
+    arrays = [jax.numpy.asarray(a) for a in case.arrays]
+    try:
+        result = np.asarray(compiled(*arrays))
+    except (AttributeError, TypeError, jax.errors.JAXTypeError):
+        return None
+    if not np.allclose(result, wanted, rtol=2e-3, atol=2e-3):
+        sys.exit(f"{case.group} {case.name}: JAX differs")
+    return lambda: compiled(*arrays).block_until_ready()
 
 
 def _arguments() -> argparse.Namespace:

@@ -24,7 +24,7 @@ _BINARY = {
     for name in ROWS
     if re.fullmatch(
         r"v(add|sub|mul|div|min|max)p[sd]|vfn?madd\d+p[sd]|vp(and|or|xor|addd|subd|addq|subq"
-        r"|mulld|minsd|maxsd)|vpcmp(eq|gt)d",
+        r"|mulld|minsd|maxsd)|vpcmp(eq|gt)d|vpdpbusd",
         name,
     )
 }

@@ -16,14 +16,16 @@ _FUNCTIONS = {
 }  # fmt: skip
 
 
+_new = tuple.__new__
+
+
 class Arithmetic:
     """Emits instructions into `items`; also the Builder of the elementary functions."""
 
-    def __init__(self, items: list[vir.Item], lanes: int) -> None:
+    def __init__(self, items: list[vir.Ins], lanes: int) -> None:
         self.items = items
         self.lanes = lanes
         self.count = 0
-        self._constants: dict[int, tuple[float | int, str]] = {}
 
     def new(self) -> int:
         """A fresh register."""
@@ -43,16 +45,26 @@ class Arithmetic:
         imm: object = None,
     ) -> int:
         """One instruction; returns its result's register."""
-        self.items.append(vir.Ins(op, type, dst, src, ptr, disp, n or self.lanes, imm))
+        self.items.append(_new(vir.Ins, (op, type, dst, src, ptr, disp, n or self.lanes, imm)))
         return dst
+
+    def load(self, op: str, type: str, ptr: int, disp: int, n: int, imm: object) -> int:
+        """A load, bcast or gather into a fresh register."""
+        register = self.count
+        self.count = register + 1
+        self.items.append(_new(vir.Ins, (op, type, register, (), ptr, disp, n, imm)))
+        return register
 
     def op(self, name: str, type: str, *src: int, imm: object = None) -> int:
         """An operation into a fresh register."""
-        return self.emit(name, type, self.new(), src, imm=imm)
+        register = self.count
+        self.count = register + 1
+        self.items.append(_new(vir.Ins, (name, type, register, src, -1, 0, self.lanes, imm)))
+        return register
 
     def constant(self, value: Number, type: str) -> int:
         """A constant in all lanes."""
-        return self.emit("const", type, self.new(), imm=value)
+        return self.op("const", type, imm=value)
 
     def operation(self, name: str, values: list[int], types: list[Type], type: Type) -> int:
         """An operation of the language on values of these types."""
@@ -103,7 +115,7 @@ class Arithmetic:
     ) -> int:
         """`x` where `a pred b` holds in the type `compared`, else `y`."""
         chosen = type or compared
-        return self.emit("cmpsel", chosen, self.new(), (a, b, x, y), imm=(pred, compared))
+        return self.op("cmpsel", chosen, a, b, x, y, imm=(pred, compared))
 
     # The Builder of the elementary functions.
 

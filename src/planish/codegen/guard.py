@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from planish.base.errors import PlanishError
+from planish.codegen.memory import protect
 
 Array = np.ndarray[Any, Any]
 
 _PAGE = mmap.PAGESIZE
 _NONE = 0
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_LIBC.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 def guarded(array: Array, *, at_end: bool) -> Array:
@@ -35,6 +34,6 @@ def guarded(array: Array, *, at_end: bool) -> Array:
     view = np.frombuffer(block, np.uint8, size, offset).view(data.dtype).reshape(data.shape)
     view[...] = data
     for page in (0, pages + 1):
-        if _LIBC.mprotect(base + page * _PAGE, _PAGE, _NONE):
+        if not protect(base + page * _PAGE, _PAGE, _NONE):
             raise PlanishError("cannot forbid a page")
     return view

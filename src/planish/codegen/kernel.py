@@ -6,97 +6,149 @@ are computed once (by value numbering), those that no reduction loop changes bef
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 from planish.base.errors import UsageError
 from planish.codegen import vir
-from planish.codegen.layout import Place, move
-from planish.codegen.values import Chunk, Offsets, Ranges, Shape, Values, moves_as
-from planish.tensor.expr import Access, Op
+from planish.codegen.values import Chunk, Offsets, Ranges, Shape, Spot, Values
+from planish.codegen.view import Operand, StageView
+from planish.tensor.expr import Access, Cast, Expr, Op
 from planish.tensor.loops import For
-from planish.tensor.types import Type, identity
+from planish.tensor.types import identity
 
 _COMBINE = {"sum": "add", "prod": "mul"}
+_new = tuple.__new__
 
 
-def build_kernel(
-    shape: Shape, pointers: Sequence[tuple[Access, int]], places: Mapping[str, Place]
-) -> vir.Kernel:
+def build_kernel(view: StageView, shape: Shape) -> vir.Body:
     """The kernel's instructions. Raises UsageError where the schedule cannot be kept."""
-    return _Builder(shape, pointers, places).build()
+    return _Builder(view, shape).build()
+
+
+def kernel_form(view: StageView, shape: Shape) -> Hashable:
+    """Equal for kernels of equal code, whatever their tensors and axes are called."""
+    axes = view.stage.all_axes
+    inner = [(axes.index(loop.axis), loop.step, loop.kind) for loop in shape.loops]
+    moving = [axes[at] for at in sorted({at for at, _, _ in inner})]
+    touched = shape.prefetch
+    return (
+        view.form, tuple(inner), tuple(shape.lengths.values()), shape.first, shape.last,
+        shape.dot4,
+        tuple([(operand.form(moving), operand.tensor in touched) for operand in view.operands]),
+    )  # fmt: skip
+
+
+class _Quads(NamedTuple):
+    """A sum of products of bytes that can be taken four at a time.
+
+    axis    the one summed up
+    rows    the operand of which four bytes are taken for all lanes
+    lanes   the one that lies in fours, one four for each lane
+    signed  whether both are
+    """
+
+    axis: str
+    rows: Operand
+    lanes: Operand
+    signed: bool
 
 
 class _Builder(Values):
-    def __init__(
-        self,
-        shape: Shape,
-        pointers: Sequence[tuple[Access, int]],
-        places: Mapping[str, Place],
-    ) -> None:
-        super().__init__(shape, pointers, places)
-        self.product = self._plain_product()
+    def __init__(self, view: StageView, shape: Shape) -> None:
+        super().__init__(view, shape)
+        stage = self.stage
+        self.type = stage.body.type
+        self.computed = stage.body.type.computed
+        self.combine = _COMBINE.get(stage.reduce, stage.reduce)
+        self.across = self.axis in stage.bound
+        self.factors: tuple[Expr, ...] | None = None  # of a sum of products of floats
+        if stage.reduce == "sum" and self.type.is_float and isinstance(stage.body, Op):
+            self.factors = stage.body.arguments if stage.body.name == "mul" else None
+        self.quads = self._quads() if shape.dot4 else None
+        self.corrections: list[int] = []
+        # Registers of the results, by point and slot.
+        self.totals: list[list[int]] = []
+        # The first innermost body of each set of lengths, and where its unrolled loops stood.
+        self.recorded: dict[object, tuple[list[vir.Ins], Offsets, int, int]] = {}
 
-    def build(self) -> vir.Kernel:
-        shape, stage = self.shape, self.stage
-        points = self._points()
+    def build(self) -> vir.Body:
+        """All of it."""
+        stage = self.stage
         chunks: list[Chunk | None] = list(self._chunks(self.axis)) if self.axis else [None]
-        if stage.out.tensor.name in shape.prefetch:
-            self._prefetch(points, chunks)
-        if not stage.reduce:
-            for offsets in points:
-                for chunk in chunks:
-                    self._store(offsets, chunk, self._root(stage.body, offsets, chunk))
-        else:
-            self._reduce(points, chunks)
-        return vir.Kernel(stage.name, self.lanes, self.math.items, self.math.count)
-
-    def _points(self) -> list[Offsets]:
-        """Output points written out, in the order of their loops (each axis once)."""
-        order = list(dict.fromkeys(loop.axis for loop in self.shape.loops))
-        kept = [a for a in order if a in self.stage.axes and a != self.axis]
-        points: list[Offsets] = [()]
-        for axis in kept:
-            points = [
-                (*point, (axis, at)) for point in points for at in range(self.shape.lengths[axis])
-            ]
-        return points
+        spots = [
+            [Spot(point, slot, chunk) for slot, chunk in enumerate(chunks)]
+            for point in range(self.points)
+        ]
+        if stage.out.tensor.name in self.shape.prefetch:
+            self._prefetch([spot for row in spots for spot in row])
+        if stage.reduce:
+            return vir.Body(self.lanes, self._reduce(spots), self.math.count)
+        out = self.view.operands[0]
+        if self.kept and self.axis and out.in_quads(self._quad_axis(out), self.axis):
+            self._store_quads(spots)
+            return vir.Body(self.lanes, [self.math.items], self.math.count)
+        for row in spots:
+            for spot in row:
+                self._store(spot, self._root(stage.body, spot))
+        return vir.Body(self.lanes, [self.math.items], self.math.count)
 
     def _chunks(self, axis: str) -> list[Chunk]:
         length = self.shape.lengths[axis]
         return [Chunk(at, min(self.lanes, length - at)) for at in range(0, length, self.lanes)]
 
+    def _store_quads(self, spots: list[list[Spot]]) -> None:
+        """Bytes in fours, each four made in a register; those that are missing become zero."""
+        out = self.view.operands[0]
+        math, quads = self.math, self.shape.lengths[self._quad_axis(out)]
+        if self.kept[-1:] != [self._quad_axis(out)] or quads > 4:
+            raise UsageError(f"{self.stage.name}: bytes in fours are written four at a time")
+        byte = math.constant(255, "i32")
+        for begin in range(0, len(spots), quads):
+            for column, first in enumerate(spots[begin]):
+                joined = -1
+                for at in range(quads):
+                    spot = spots[begin + at][column]
+                    value = math.op("and", "i32", self._root(self.stage.body, spot), byte)
+                    value = math.op("shl", "i32", value, imm=8 * at) if at else value
+                    joined = math.op("or", "i32", joined, value) if at else value
+                assert first.chunk is not None
+                math.emit(
+                    "store", "i32", -1, (joined,), ptr=out.pointer,
+                    disp=self._displacement(out, first), n=first.chunk.lanes, imm="i32",
+                )  # fmt: skip
+
     # Reductions.
 
-    def _reduce(self, points: list[Offsets], chunks: list[Chunk | None]) -> None:
-        stage, shape = self.stage, self.shape
-        type = stage.body.type
-        across = self.axis in stage.bound
-        slots: list[Chunk | None] = chunks
-        if across:
-            slots = list(self._vector_slots())
-        if len(points) * len(slots) > 256:
-            raise UsageError(f"{stage.name}: {len(points) * len(slots)} results in registers")
-        start_value = identity(stage.reduce, type)
-        for offsets in points:
-            for slot in slots:
-                register = self.math.new()
-                self.math.emit("const", type.computed, register, imm=start_value)
-                self.accumulators[offsets, slot] = register
+    def _reduce(self, spots: list[list[Spot]]) -> list[vir.Run]:
+        stage, shape, math = self.stage, self.shape, self.math
+        inner = spots
+        if self.across:
+            slots = list(enumerate(self._vector_slots()))
+            inner = [[Spot(p, s, chunk) for s, chunk in slots] for p in range(self.points)]
+        if (count := sum(map(len, inner))) > 256:
+            raise UsageError(f"{stage.name}: {count} results in registers")
+        start = identity(stage.reduce, self.type)
+        self.totals = [[math.op("const", self.computed, imm=start) for _ in row] for row in inner]
+        if self.quads is not None and self.quads.signed:
+            self.corrections = [math.op("const", "i32", imm=0) for _ in inner[0]]
         loops = [loop for loop in shape.loops if loop.axis in stage.bound]
         lengths = {axis: shape.lengths[axis] for axis in stage.bound}
-        start_values = self.math.items
+        start_values = math.items
         self.in_loops = True
-        body = self._loops(loops, lengths, (), points, slots)
+        body = self._loops(loops, lengths, (), inner)
         self.in_loops = False
-        self.math.items = [*start_values, *self.before_loops, *body]
-        self.memo = dict(self.fixed)
-        for offsets in points:
-            if across:
-                total = self._across([self.accumulators[offsets, slot] for slot in slots], type)
-                self._finish(offsets, None, total, type)
+        self.memo, self.bases, self.offsets = dict(self.fixed), {}, ()
+        math.items = []
+        for row, totals in zip(spots, self.totals, strict=True):
+            if self.across:
+                self._finish(Spot(row[0].point, 0, None), self._joined(totals))
                 continue
-            for chunk in chunks:
-                self._finish(offsets, chunk, self.accumulators[offsets, chunk], type)
+            for spot, total in zip(row, totals, strict=True):
+                for more in self.corrections[spot.slot : spot.slot + 1]:
+                    math.emit("sub", "i32", total, (total, more))
+                self._finish(spot, total)
+        return [start_values + self.before_loops, *body, math.items]
 
     def _vector_slots(self) -> list[Chunk]:
         """One accumulator for each vector of the innermost range of the reduced vector axis."""
@@ -107,216 +159,222 @@ class _Builder(Values):
         return [Chunk(at, self.lanes) for at in range(0, length, self.lanes)]
 
     def _loops(
-        self,
-        loops: Sequence[For],
-        lengths: Ranges,
-        offsets: Offsets,
-        points: list[Offsets],
-        slots: list[Chunk | None],
-    ) -> list[vir.Item]:
+        self, loops: Sequence[For], lengths: Ranges, offsets: Offsets, spots: list[list[Spot]]
+    ) -> list[vir.Run]:
         """The reduction loops, and in the innermost all points."""
         if not loops or loops[0].kind == "vector":
-            return self._innermost(lengths, offsets, points, slots)
+            return [self._innermost(lengths, offsets, spots)]
         loop = loops[0]
+        if self.quads is not None and loop.axis == self.quads.axis and lengths[loop.axis] == 4:
+            return [self._dots(offsets, spots)]
         if loop.kind == "unroll":
-            items: list[vir.Item] = []
+            runs: list[vir.Run] = []
             for at in range(0, lengths[loop.axis], loop.step):
                 size = min(loop.step, lengths[loop.axis] - at)
                 inside = _moved(offsets, loop.axis, at)
-                items += self._loops(loops[1:], {**lengths, loop.axis: size}, inside, points, slots)
-            return items
+                runs += self._loops(loops[1:], {**lengths, loop.axis: size}, inside, spots)
+            return runs
         full, rest = divmod(lengths[loop.axis], loop.step)
         segments = []
         for trips, size in ((full, loop.step), (1, rest)):
             if trips and size:
                 inner = {**lengths, loop.axis: size}
-                body = self._loops(loops[1:], inner, offsets, points, slots)
+                body = self._loops(loops[1:], inner, offsets, spots)
                 segments.append(vir.Segment(trips, body))
         if len(segments) == 1 and segments[0].trips == 1:
-            return segments[0].body
-        return [vir.Loop(self._moves(loop), segments)]
-
-    def _moves(self, loop: For) -> tuple[tuple[int, int], ...]:
-        found: dict[int, int] = {}
-        for access in (self.stage.out, *self.stage.reads):
-            pointer = self.pointers[moves_as(access)]
-            step = move(access, self.places[access.tensor.name], loop.axis, loop.step)
-            if step:
-                found[pointer] = step
-        return tuple(found.items())
+            return body
+        moves = tuple((operand.pointer, by) for operand, by in self.view.moves(loop))
+        return [vir.Loop(moves, segments)]
 
     def _innermost(
-        self,
-        lengths: Ranges,
-        offsets: Offsets,
-        points: list[Offsets],
-        slots: list[Chunk | None],
-    ) -> list[vir.Item]:
-        self.math.items = []
-        self.memo = {}
-        across = self.axis in self.stage.bound
-        if self.product is not None and not across:
-            self._products(*self.product, offsets, points, slots)
-            return self.math.items
-        for point in points:
-            at = tuple(sorted((*point, *offsets)))
-            if not across:
-                for slot in slots:
-                    self._accumulate(point, slot, at, slot)
-                continue
-            for slot in slots:
-                assert slot is not None
-                left = lengths[self.axis] - slot.offset
+        self, lengths: Ranges, offsets: Offsets, spots: list[list[Spot]]
+    ) -> list[vir.Ins]:
+        key = lengths.get(self.axis)
+        if key in self.recorded:
+            return self._replayed(*self.recorded[key], offsets)
+        items: list[vir.Ins] = []
+        self.math.items = items
+        self.memo, self.bases, self.offsets = {}, {}, offsets
+        before = self.math.count
+        for row, totals in zip(spots, self.totals, strict=True):
+            for spot, total in zip(row, totals, strict=True):
+                if not self.across:
+                    self._accumulate(spot, total)
+                    continue
+                assert spot.chunk is not None
+                left = lengths[self.axis] - spot.chunk.offset
                 if left > 0:
-                    self._accumulate(point, slot, at, Chunk(slot.offset, min(self.lanes, left)))
-        return self.math.items
+                    chunk = Chunk(spot.chunk.offset, min(self.lanes, left))
+                    self._accumulate(Spot(spot.point, spot.slot, chunk), total)
+        self.recorded[key] = items, offsets, before, self.math.count
+        return items
 
-    def _plain_product(self) -> tuple[Access, Access] | None:
-        """The operands of a sum of products of elements that every reduction loop moves."""
-        stage, body = self.stage, self.stage.body
-        if not isinstance(body, Op) or body.name != "mul" or stage.reduce != "sum":
-            return None
-        a, b = body.arguments
-        if not (isinstance(a, Access) and isinstance(b, Access) and body.type.is_float):
-            return None
-        names = {a.tensor.name, b.tensor.name}
-        if names & self.shape.prefetch or not all(self._axes(x) & self.inner for x in (a, b)):
-            return None
-        return a, b
+    def _replayed(
+        self, items: list[vir.Ins], then: Offsets, before: int, behind: int, now: Offsets
+    ) -> list[vir.Ins]:
+        """The innermost body once more, where unrolled loops have come to another place.
 
-    def _products(
-        self,
-        a: Access,
-        b: Access,
-        offsets: Offsets,
-        points: list[Offsets],
-        slots: list[Chunk | None],
-    ) -> None:
-        """accumulator += a * b at all points: what `_accumulate` does, for the commonest body.
-
-        Kernels consist of little else, and compiling is to take milliseconds.
+        It has the same instructions; its own registers are fresh and its operands moved. What
+        was computed before the loops is computed already.
         """
-        type = self.stage.body.type.computed
-        items, lanes = self.math.items, self.lanes
-        loaded: tuple[dict[object, int], ...] = ({}, {})
-        places = [self._displacements(x, points, slots) for x in (a, b)]
-        bases = [self._displacement(x, offsets, None) for x in (a, b)]
-        for row, point in enumerate(points):
-            for column, slot in enumerate(slots):
-                pair = []
-                for side, access in enumerate((a, b)):
-                    rows, columns, varies = places[side]
-                    at = bases[side] + rows[row] + columns[column]
-                    key = (at, slot) if varies else at
-                    register = loaded[side].get(key)
-                    if register is None:
-                        register = self._load_at(access, at, slot if varies else None)
-                        loaded[side][key] = register
-                    pair.append(register)
-                total = self.accumulators[point, slot]
-                items.append(vir.Ins("fma", type, total, (pair[0], pair[1], total), n=lanes))
-
-    def _displacements(
-        self, access: Access, points: list[Offsets], slots: list[Chunk | None]
-    ) -> tuple[list[int], list[int], bool]:
-        """Bytes from the kernel's first element for each point and each slot; if slots matter."""
-        found = self.moved.get(id(access))
-        if found is None:
-            start_at = self._displacement(access, (), None)
-            rows = [self._displacement(access, point, None) - start_at for point in points]
-            varies = self.axis in self._axes(access)
-            columns = [
-                self._displacement(access, (), slot) - start_at if varies else 0 for slot in slots
-            ]
-            found = self.moved[id(access)] = (rows, columns, varies)
+        old = dict(then)
+        moved = [(axis, at, old.get(axis, 0)) for axis, at in now]
+        by = [0] * len(self.view.pointers)
+        for operand in self.view.operands:
+            by[operand.pointer] = sum(
+                operand.moved(axis, at) - operand.moved(axis, was) for axis, at, was in moved
+            )
+        count = self.math.count
+        fresh = list(range(behind))
+        for ins in items:
+            if ins[2] >= before and fresh[ins[2]] == ins[2]:
+                fresh[ins[2]] = count
+                count += 1
+        self.math.count = count
+        ins_of = vir.Ins
+        found = []
+        for op, type, dst, src, ptr, disp, n, imm in items:
+            if ptr >= 0:
+                disp += by[ptr]
+            # Spelt out, since a generator for each would take as long as all the rest.
+            if len(src) == 3:
+                a, b, c = src
+                src = (fresh[a], fresh[b], fresh[c])
+            elif len(src) == 2:
+                a, b = src
+                src = (fresh[a], fresh[b])
+            elif src:
+                src = tuple([fresh[s] for s in src])
+            to = fresh[dst] if dst >= 0 else -1
+            found.append(_new(ins_of, (op, type, to, src, ptr, disp, n, imm)))
         return found
 
-    def _accumulate(
-        self, point: Offsets, slot: Chunk | None, at: Offsets, chunk: Chunk | None
-    ) -> None:
-        """accumulator = accumulator (op) body, in those lanes that count."""
-        stage = self.stage
-        register = self.accumulators[point, slot]
-        type = stage.body.type
-        partial = self.axis in stage.bound and chunk is not None and chunk.lanes < self.lanes
-        if stage.modulo is not None:
-            value = self._value(stage.body, at, chunk)
-            modulus = self.math.constant(stage.modulo, type.computed)
-            reduced = self._floor_mod(value, modulus, type.computed)
-            total = self.math.op("add", type.computed, register, reduced)
-            value = self._floor_mod(total, modulus, type.computed)
-            self._take(register, value, type.computed, chunk, partial)
-            return
-        body = stage.body
-        multiplied = isinstance(body, Op) and body.name == "mul" and stage.reduce == "sum"
-        if multiplied and type.is_float and not partial:
-            assert isinstance(body, Op)
-            a = self._value(body.arguments[0], at, chunk)
-            b = self._value(body.arguments[1], at, chunk)
-            self.math.emit("fma", type.computed, register, (a, b, register))
-            return
-        value = self._value(body, at, chunk)
-        name = _COMBINE.get(stage.reduce, stage.reduce)
-        if not partial:
-            self.math.emit(name, type.computed, register, (register, value))
-            return
-        total = self.math.op(name, type.computed, register, value)
-        self._take(register, total, type.computed, chunk, partial)
+    # Products of bytes, four at a time.
 
-    def _floor_mod(self, value: int, modulus: int, computed: str) -> int:
+    def _quads(self) -> _Quads | None:
+        """Where the stage sums up products of bytes that lie in fours."""
+        stage, body, bound = self.stage, self.stage.body, self.stage.bound
+        if stage.reduce != "sum" or stage.modulo is not None or self.computed != "i32":
+            return None
+        loop = next((x for x in reversed(self.shape.loops) if x.axis in bound), None)
+        if not isinstance(body, Op) or body.name != "mul" or loop is None or not self.axis:
+            return None
+        if loop.kind != "unroll" or loop.step != 1 or self.across or body.type.name != "i32":
+            return None
+        pair = []
+        for factor in body.arguments:
+            if not isinstance(factor, Cast) or not isinstance(factor.argument, Access):
+                return None
+            pair.append(self.view.operand(factor.argument))
+        for rows, lanes in (pair, pair[::-1]):
+            if (
+                lanes.in_quads(loop.axis, self.axis)
+                and self.axis not in rows.axes
+                and rows.moved(loop.axis, 1) == rows.size == 1
+                and {rows.stored, lanes.stored} in ({"i8"}, {"i8", "u8"})
+            ):
+                return _Quads(loop.axis, rows, lanes, rows.stored == lanes.stored)
+        return None
+
+    def _dots(self, offsets: Offsets, spots: list[list[Spot]]) -> list[vir.Ins]:
+        """All points, for four steps of the reduction at once.
+
+        The instruction multiplies unsigned bytes by signed ones. Where both are signed, those of
+        rows have 128 added, and so many times the sum of the others is taken away at the end:
+        exact, since sums wrap around.
+        """
+        assert self.quads is not None
+        _, rows, lanes, signed = self.quads
+        items: list[vir.Ins] = []
+        self.math.items, self.bases, self.offsets = items, {}, offsets
+        math, loaded = self.math, {}
+        flip = math.constant(-0x7F7F7F80, "i32") if signed else -1
+        for row, totals in zip(spots, self.totals, strict=True):
+            for spot, total in zip(row, totals, strict=True):
+                pair = []
+                for operand in (rows, lanes):
+                    at, chunk = self._displacement(operand, spot), spot.chunk
+                    assert chunk is not None
+                    key = (id(operand), at, spot.slot if operand is lanes else -1)
+                    if key not in loaded:
+                        op, n = ("load", chunk.lanes) if operand is lanes else ("bcast", self.lanes)
+                        found = math.load(op, "i32", operand.pointer, at, n, "i32")
+                        if operand is lanes and signed:
+                            more = self.corrections[spot.slot]
+                            math.emit("dot4", "i32", more, (flip, found, more))
+                        elif signed:
+                            found = math.op("xor", "i32", found, flip)
+                        loaded[key] = found
+                    pair.append(loaded[key])
+                if lanes.stored == "u8":
+                    pair.reverse()
+                math.emit("dot4", "i32", total, (*pair, total))
+        return items
+
+    def _accumulate(self, spot: Spot, register: int) -> None:
+        """register = register (op) body, in those lanes that count."""
+        stage, computed, body = self.stage, self.computed, self.stage.body
+        partial = self.across and spot.chunk is not None and spot.chunk.lanes < self.lanes
+        if stage.modulo is not None:
+            reduced = self._floor_mod(self._value(body, spot))
+            total = self._floor_mod(self.math.op("add", computed, register, reduced))
+            self._take(register, total, spot, partial)
+            return
+        factors = self.factors
+        if factors is not None and not partial:
+            a, b = self._value(factors[0], spot), self._value(factors[1], spot)
+            self.math.emit("fma", computed, register, (a, b, register))
+            return
+        value = self._value(body, spot)
+        if not partial:
+            self.math.emit(self.combine, computed, register, (register, value))
+            return
+        self._take(register, self.math.op(self.combine, computed, register, value), spot, partial)
+
+    def _floor_mod(self, value: int) -> int:
         """The remainder from 0 up, whatever the value's sign."""
+        assert self.stage.modulo is not None
+        computed = self.computed
+        modulus = self.math.constant(self.stage.modulo, computed)
         remainder = self.math.op("mod", computed, value, modulus)
         wrapped = self.math.op("add", computed, remainder, modulus)
         zero = self.math.constant(0, computed)
         return self.math.choose("lt", computed, remainder, zero, wrapped, remainder)
 
-    def _take(
-        self, register: int, value: int, computed: str, chunk: Chunk | None, partial: bool
-    ) -> None:
+    def _take(self, register: int, value: int, spot: Spot, partial: bool) -> None:
         if partial:
-            assert chunk is not None
-            self.math.emit("lanes", computed, register, (value, register), n=chunk.lanes)
+            assert spot.chunk is not None
+            lanes = spot.chunk.lanes
+            self.math.emit("lanes", self.computed, register, (value, register), n=lanes)
         else:
-            self.math.emit("mov", computed, register, (value,))
+            self.math.emit("mov", self.computed, register, (value,))
 
-    def _across(self, registers: list[int], type: Type) -> int:
+    def _joined(self, registers: list[int]) -> int:
         """One value out of the lanes of several accumulators."""
-        name = _COMBINE.get(self.stage.reduce, self.stage.reduce)
         while len(registers) > 1:
             half = (len(registers) + 1) // 2
             pairs = zip(registers[:half], registers[half:], strict=False)
-            joined = [self._join(name, a, b, type) for a, b in pairs]
+            joined = [self.math.op(self.combine, self.computed, a, b) for a, b in pairs]
             registers = joined + registers[len(joined) : half]
-        total = self.math.new()
-        if self.stage.modulo is not None:
-            name = "add"
-        self.math.emit("hreduce", type.computed, total, (registers[0],), imm=name)
-        if self.stage.modulo is not None:
-            modulus = self.math.constant(self.stage.modulo, type.computed)
-            total = self._floor_mod(total, modulus, type.computed)
-        return total
+        total = self.math.op("hreduce", self.computed, registers[0], imm=self.combine)
+        return self._floor_mod(total) if self.stage.modulo is not None else total
 
-    def _join(self, name: str, a: int, b: int, type: Type) -> int:
-        return self.math.op(name, type.computed, a, b)
-
-    def _finish(self, offsets: Offsets, chunk: Chunk | None, total: int, type: Type) -> None:
-        stage, shape = self.stage, self.shape
+    def _finish(self, spot: Spot, total: int) -> None:
+        stage, shape, type = self.stage, self.shape, self.type
         if not (shape.first and shape.last) and stage.out.type != type:
             raise UsageError(
                 f"{stage.name} is summed up in memory as {stage.out.type}, and needs {type}"
             )
         if not shape.first:
-            before = self._load(stage.out, offsets, chunk)
-            name = _COMBINE.get(stage.reduce, stage.reduce)
-            total = self.math.op(name, type.computed, before, total)
+            before = self._load(self.view.operands[0], spot)
+            total = self.math.op(self.combine, type.computed, before, total)
             if stage.modulo is not None:
-                modulus = self.math.constant(stage.modulo, type.computed)
-                total = self._floor_mod(total, modulus, type.computed)
+                total = self._floor_mod(total)
         if type.name != type.computed:
             total = self.math.wrap(total, type)
         if stage.post is not None and shape.last:
-            total = self._root(stage.post, offsets, chunk, total)
-        self._store(offsets, chunk, total)
+            total = self._root(stage.post, spot, total)
+        self._store(spot, total)
 
 
 def _moved(offsets: Offsets, axis: str, by: int) -> Offsets:

@@ -9,7 +9,7 @@ from math import prod
 
 from planish.base.errors import UsageError
 from planish.tensor.expr import Access, Tensor
-from planish.tensor.loops import Block, For, Nest, leaves, shared_loops
+from planish.tensor.loops import Block, For, Nest, shared_loops
 
 
 @dataclass(frozen=True)
@@ -18,14 +18,25 @@ class Place:
 
     strides  bytes for each dimension (arrays and plain temporaries)
     blocks   for a temporary with a layout: axis to its blocks and their bytes, largest first
-    local    axes along which it is kept for the present range only: loops outside do not move it
+    local    axes along which it is kept for the present range only: `shared` does not move it
+    shared   for a temporary, the loops around all its uses
     size     bytes it takes in the workspace (0 for arguments)
     """
 
     strides: tuple[int, ...] = ()
     blocks: Mapping[str, tuple[tuple[int, int], ...]] | None = None
-    local: frozenset[int] = field(default_factory=frozenset)
+    local: frozenset[str] = field(default_factory=frozenset)
+    shared: tuple[For, ...] = ()
     size: int = 0
+
+    @property
+    def parallel(self) -> For | None:
+        """The parallel loop in one iteration of which a temporary is made and used up."""
+        return self.shared[0] if self.shared and self.shared[0].kind == "parallel" else None
+
+    def stays(self, loop: For) -> bool:
+        """Whether the loop lies around all that happens to what is kept for one iteration."""
+        return loop.axis in self.local and any(loop is around for around in self.shared)
 
 
 def move(access: Access, place: Place, axis: str, count: int) -> int:
@@ -63,17 +74,13 @@ def row_major(shape: Sequence[int], size: int) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
-def place_temporary(nest: Nest, tensor: Tensor) -> Place:
+def place_temporary(nest: Nest, tensor: Tensor, paths: Mapping[str, tuple[For, ...]]) -> Place:
     """The layout of a temporary: only as much of it is kept as the loops around all its uses need.
 
+    paths  by stage, the loops around it
     Raises UsageError where a layout does not fit the loops.
     """
-    paths = dict(leaves(nest.body))
-    users = [
-        stage
-        for stage in nest.program.stages
-        if stage.out.tensor == tensor or any(a.tensor == tensor for a in stage.reads)
-    ]
+    users = nest.program.users(tensor)
     uses = [
         access for stage in users for access in (stage.out, *stage.reads) if access.tensor == tensor
     ]
@@ -81,7 +88,7 @@ def place_temporary(nest: Nest, tensor: Tensor) -> Place:
     for stage in users[1:]:
         shared = shared_loops(shared, paths[stage.name])
     shape = list(tensor.shape)
-    local = set()
+    local: set[str] = set()
     for dimension in range(len(shape)):
         index = uses[0].indices[dimension]
         if (
@@ -94,22 +101,22 @@ def place_temporary(nest: Nest, tensor: Tensor) -> Place:
         around = [loop.step for loop in shared if loop.axis == axis]
         if coefficient == 1 and around:
             shape[dimension] = min(shape[dimension], around[-1])
-            local.add(dimension)
+            local.add(axis)
     blocks = nest.layout(tensor.name)
     if blocks is None:
         strides = row_major(shape, tensor.type.size)
-        return Place(strides, None, frozenset(local), prod(shape) * tensor.type.size)
-    return _blocked(nest, tensor, uses, shape, local, blocks)
+        size = prod(shape) * tensor.type.size
+        return Place(strides, None, frozenset(local), shared, size)
+    exact, size = _blocked(tensor, uses, shape, blocks)
+    for stage in users:
+        _check_steps(tensor, paths[stage.name], exact)
+    return Place((), exact, frozenset(local), shared, size)
 
 
 def _blocked(
-    nest: Nest,
-    tensor: Tensor,
-    uses: Sequence[Access],
-    shape: Sequence[int],
-    local: set[int],
-    blocks: Sequence[Block],
-) -> Place:
+    tensor: Tensor, uses: Sequence[Access], shape: Sequence[int], blocks: Sequence[Block]
+) -> tuple[dict[str, tuple[tuple[int, int], ...]], int]:
+    """By axis, its blocks and their bytes; and the bytes of all."""
     lengths: dict[str, int] = {}
     for dimension, index in enumerate(uses[0].indices):
         if (
@@ -136,17 +143,14 @@ def _blocked(
         at = own.index(block.step)
         outer = own[at - 1] if at else lengths[block.axis]
         stride *= -(-outer // block.step)
-    paths = dict(leaves(nest.body))
-    for stage in nest.program.stages:
-        if any(a.tensor == tensor for a in (stage.out, *stage.reads)):
-            _check_steps(tensor, paths[stage.name], steps)
-    exact = {axis: tuple(pairs) for axis, pairs in found.items()}
-    return Place((), exact, frozenset(local), stride)
+    return {axis: tuple(pairs) for axis, pairs in found.items()}, stride
 
 
-def _check_steps(tensor: Tensor, path: Sequence[For], steps: Mapping[str, Sequence[int]]) -> None:
+def _check_steps(
+    tensor: Tensor, path: Sequence[For], blocks: Mapping[str, Sequence[tuple[int, int]]]
+) -> None:
     for loop in path:
-        for block in steps.get(loop.axis, ()):
+        for block, _ in blocks.get(loop.axis, ()):
             if loop.step % block and block % loop.step:
                 raise UsageError(
                     f"{tensor.name} lies in blocks of {block} along {loop.axis}, and the loop "

@@ -56,24 +56,19 @@ class _Writer:
         self.function = function
         self.out = _Text()
         self.fresh = 0
-        self.kernels: dict[int, tuple[str, vir.Kernel, tuple[int, ...]]] = {}
+        self.kernels: dict[int, tuple[str, vir.Kernel, int]] = {}
 
     def text(self) -> _Text:
         lines = self.out.lines
         lines.append(f"define void @{self.name}(ptr %args) #0 {{")
-        for number, pointer in enumerate(self.function.pointers):
-            lines.append(f"  %slot{number} = alloca ptr")
-            place = self._name()
-            lines.append(f"  {place} = getelementptr i8, ptr %args, i64 {8 * pointer.argument}")
-            base = self._name()
-            lines.append(f"  {base} = load ptr, ptr {place}")
-            start = self._name()
-            lines.append(f"  {start} = getelementptr i8, ptr {base}, i64 {pointer.offset}")
-            lines.append(f"  store ptr {start}, ptr %slot{number}")
+        for number, argument in enumerate(self.function.pointers):
+            self.do(f"%slot{number} = alloca ptr")
+            place = self.emit(f"getelementptr i8, ptr %args, i64 {8 * argument}")
+            self.do(f"store ptr {self.emit(f'load ptr, ptr {place}')}, ptr %slot{number}")
         self._items(self.function.body, ())
         lines += ["  ret void", "}"]
-        for name, kernel, pointers in list(self.kernels.values()):
-            self._kernel_function(name, kernel, pointers)
+        for name, kernel, count in list(self.kernels.values()):
+            self._kernel_function(name, kernel, range(count))
         return self.out
 
     def _name(self) -> str:
@@ -94,36 +89,37 @@ class _Writer:
         """An instruction without one."""
         self.out.lines.append(f"  {text}")
 
-    def _items(self, items: Sequence[vir.Item], pointers: tuple[int, ...]) -> None:
+    def _items(self, items: Sequence[vir.Item], pointers: Sequence[int]) -> None:
         for item in items:
-            if isinstance(item, vir.Stage):
+            if isinstance(item, list):
+                for ins in item:
+                    self.kernel.instruction(ins)
+            elif isinstance(item, vir.Stage):
                 self._items(item.body, item.pointers)
             elif isinstance(item, vir.Loop):
                 self._loop(item, pointers)
-            elif isinstance(item, vir.Kernel):
-                self._call(item, pointers)
             else:
-                self.kernel.instruction(item)
+                self._call(item, pointers)
 
     kernel: _KernelWriter
 
-    def _call(self, kernel: vir.Kernel, pointers: tuple[int, ...]) -> None:
+    def _call(self, kernel: vir.Kernel, pointers: Sequence[int]) -> None:
         name = f"{self.name}_kernel{len(self.kernels)}"
-        name = self.kernels.setdefault(id(kernel), (name, kernel, pointers))[0]
+        name = self.kernels.setdefault(id(kernel), (name, kernel, len(pointers)))[0]
         values = [self.emit(f"load ptr, ptr %slot{p}") for p in pointers]
         self.do(f"call void @{name}({', '.join(f'ptr {v}' for v in values)})")
 
-    def _kernel_function(self, name: str, kernel: vir.Kernel, pointers: tuple[int, ...]) -> None:
+    def _kernel_function(self, name: str, kernel: vir.Kernel, pointers: Sequence[int]) -> None:
         arguments = ", ".join(f"ptr %p{p}" for p in pointers)
         self.out.lines.append(f"define internal void @{name}({arguments}) #0 {{")
         for p in pointers:
             self.do(f"%slot{p} = alloca ptr")
             self.do(f"store ptr %p{p}, ptr %slot{p}")
-        self.kernel = _KernelWriter(self, kernel)
-        self._items(kernel.body, pointers)
+        self.kernel = _KernelWriter(self, kernel.body)
+        self._items(kernel.body.runs, pointers)
         self.out.lines += ["  ret void", "}"]
 
-    def _loop(self, loop: vir.Loop, pointers: tuple[int, ...]) -> None:
+    def _loop(self, loop: vir.Loop, pointers: Sequence[int]) -> None:
         for segment in loop.segments:
             if segment.trips == 1:
                 self._items(segment.body, pointers)
@@ -157,13 +153,13 @@ class _Writer:
 class _KernelWriter:
     """Instructions of one kernel; registers written more than once live in memory until -O1."""
 
-    def __init__(self, writer: _Writer, kernel: vir.Kernel) -> None:
+    def __init__(self, writer: _Writer, body: vir.Body) -> None:
         self.w = writer
-        self.lanes = kernel.lanes
+        self.lanes = body.lanes
         self.values: dict[int, str] = {}
         writes: dict[int, int] = {}
         self.slots: dict[int, str] = {}
-        for ins in vir.instructions(kernel.body):
+        for ins in vir.instructions(body.runs):
             writes[ins.dst] = writes.get(ins.dst, 0) + 1
             if ins.dst >= 0 and writes[ins.dst] == 2:
                 self.slots[ins.dst] = writer.emit(f"alloca {self.type(ins.type)}")

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from planish.base.errors import UsageError
 from planish.codegen import vir
-from planish.codegen.kernel import build_kernel
+from planish.codegen.kernel import build_kernel, kernel_form
 from planish.codegen.layout import Place, move, place_temporary, row_major
 from planish.codegen.values import Ranges, Shape
-from planish.tensor.expr import Access
+from planish.codegen.view import StageView
 from planish.tensor.loops import Do, For, Nest, Node, leaves, stages_of
 from planish.tensor.program import Stage
 
@@ -45,15 +45,20 @@ class Lowered:
 
 
 def lower_nest(
-    nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]] | None = None
+    nest: Nest,
+    vector: int,
+    strides: Mapping[str, tuple[int, ...]] | None = None,
+    *,
+    dot4: bool = False,
 ) -> Lowered:
     """The nest as functions over pointers to all inputs, all outputs and all temporaries.
 
     vector   bytes of the target's widest vector register
     strides  bytes by tensor name, where an argument is not contiguous
+    dot4     whether the target multiplies and adds bytes by four
     Raises UsageError where the nest cannot be lowered; the caller takes another schedule.
     """
-    lowering = _Lowering(nest, vector, strides or {})
+    lowering = _Lowering(nest, vector, strides or {}, dot4)
     phases = []
     serial: list[Node] = []
     for node in nest.body:
@@ -70,8 +75,11 @@ def lower_nest(
 
 
 class _Lowering:
-    def __init__(self, nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(
+        self, nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]], dot4: bool
+    ) -> None:
         self.nest = nest
+        self.dot4 = dot4
         self.vector = vector
         program = nest.program
         self.stages = {stage.name: stage for stage in program.stages}
@@ -86,35 +94,24 @@ class _Lowering:
         self.offsets: dict[str, int] = {}
         self.workspace = 0
         self._place_temporaries()
-        self.function: vir.Function
-        self.groups: dict[str, list[tuple[Access, int]]]
-        self.kernels: dict[object, vir.Kernel]
+        self.views = {stage.name: StageView(stage, self.places) for stage in program.stages}
+        # Of the function at hand: its stages' first pointers, and its kernels.
+        self.function = vir.Function()
+        self.first: dict[str, int] = {}
+        self.kernels: dict[object, vir.Kernel] = {}
 
     def _place_temporaries(self) -> None:
         """One behind the other; those of one parallel iteration have a copy for each of them."""
         program = self.nest.program
         for tensor in program.temporaries:
-            self.places[tensor.name] = place = place_temporary(self.nest, tensor)
-            loop = self._parallel_around(tensor.name)
+            self.places[tensor.name] = place = place_temporary(self.nest, tensor, self.paths)
+            loop = place.parallel
             copies = -(-program.extents[loop.axis] // loop.step) if loop is not None else 1
             self.offsets[tensor.name] = self.workspace
             self.workspace += _aligned(place.size) * copies
 
-    def _parallel_around(self, tensor: str) -> For | None:
-        """The parallel loop in one iteration of which a temporary is made and used up."""
-        users = {
-            s.name
-            for s in self.stages.values()
-            if any(a.tensor.name == tensor for a in (s.out, *s.reads))
-        }
-        for node in self.nest.body:
-            inside = set(stages_of(node))
-            if isinstance(node, For) and node.kind == "parallel" and users <= inside:
-                return node
-        return None
-
     def serial(self, nodes: Sequence[Node]) -> Phase:
-        self._begin("all")
+        self._begin()
         ranges = dict(self.nest.program.extents)
         flags = dict.fromkeys(ranges, (True, True))
         self.function.body = self._nodes(nodes, ranges, flags, None)
@@ -128,7 +125,7 @@ class _Lowering:
         for length, calls, base in ((loop.step, full, 0), (rest, int(bool(rest)), full)):
             if not calls or not length:
                 continue
-            self._begin(f"{loop.axis}{length}")
+            self._begin()
             ranges = {**self.nest.program.extents, loop.axis: length}
             flags = dict.fromkeys(ranges, (True, True))
             self.function.body = self._nodes(loop.body, ranges, flags, None)
@@ -141,7 +138,7 @@ class _Lowering:
         inside = [self.stages[name] for name in loop.stages]
         rows = []
         for name in self.arguments:
-            if name in self.offsets and self._parallel_around(name) is loop:
+            if self.places[name].parallel is loop:
                 rows.append(at * _aligned(self.places[name].size))
                 continue
             moves = {
@@ -157,24 +154,20 @@ class _Lowering:
             rows.append(moves.pop() if moves else 0)
         return tuple(rows)
 
-    def _begin(self, name: str) -> None:
-        self.function = vir.Function(name, len(self.arguments))
-        self.groups = {}
+    def _begin(self) -> None:
+        self.function = vir.Function()
+        self.first = {}
         self.kernels = {}
 
-    def _pointers(self, stage: Stage) -> list[tuple[Access, int]]:
-        """The stage's pointers; accesses that move alike share one and differ in displacement."""
-        if stage.name in self.groups:
-            return self.groups[stage.name]
-        found: list[tuple[Access, int]] = []
-        for access in dict.fromkeys((stage.out, *stage.reads)):
-            name = access.tensor.name
-            argument = self.arguments.index(name)
-            if not any(_move_alike(access, other) for other, _ in found):
-                self.function.pointers.append(vir.Pointer(argument, 0))
-                found.append((access, len(self.function.pointers) - 1))
-        self.groups[stage.name] = found
-        return found
+    def _pointers(self, stage: str) -> range:
+        """The numbers of the stage's pointers in this function."""
+        view = self.views[stage]
+        if stage not in self.first:
+            self.first[stage] = len(self.function.pointers)
+            for access in view.pointers:
+                self.function.pointers.append(self.arguments.index(access.tensor.name))
+        first = self.first[stage]
+        return range(first, first + len(view.pointers))
 
     def _nodes(
         self,
@@ -187,11 +180,11 @@ class _Lowering:
         for node in nodes:
             names = stages_of(node)
             if len(names) == 1 and owner is None:
-                pointers = tuple(p for _, p in self._pointers(self.stages[names[0]]))
+                pointers = tuple(self._pointers(names[0]))
                 inside = self._nodes([node], ranges, flags, names[0])
                 items.append(vir.Stage(names[0], pointers, inside))
             elif owner is not None and self._is_kernel(node, owner):
-                items.append(self._kernel(node, owner, ranges, flags))
+                items.append(self._kernel(owner, ranges, flags))
             else:
                 assert isinstance(node, For)
                 items.extend(self._loop(node, ranges, flags, owner))
@@ -211,63 +204,43 @@ class _Lowering:
         inside = [self.stages[name] for name in loop.stages]
         peeled = any(loop.axis in stage.bound for stage in inside)
         parts = _segments(full, rest, loop.step, (begin, end) if peeled else None)
-        moves = self._moves(loop, inside)
+        moves = self._moves(loop)
         segments = []
         for trips, size, flag in parts:
             inner = {**flags, loop.axis: flag or (begin, end)}
             body = self._nodes(loop.body, {**ranges, loop.axis: size}, inner, owner)
             segments.append(vir.Segment(trips, body))
         if len(segments) == 1 and segments[0].trips == 1:
-            return segments[0].body
+            return body
         return [vir.Loop(moves, segments)] if segments else []
 
-    def _moves(self, loop: For, inside: Sequence[Stage]) -> tuple[tuple[int, int], ...]:
+    def _moves(self, loop: For) -> tuple[tuple[int, int], ...]:
         found = []
-        for stage in inside:
-            for access, pointer in self._pointers(stage):
-                place = self.places[access.tensor.name]
-                if self._is_local(access, place, loop, stage):
-                    continue
-                step = move(access, place, loop.axis, loop.step)
-                if step:
-                    found.append((pointer, step))
+        for name in loop.stages:
+            first = self._pointers(name)[0]
+            for operand, step in self.views[name].moves(loop):
+                if not self.places[operand.tensor].stays(loop):
+                    found.append((first + operand.pointer, step))
         return tuple(found)
 
-    def _is_local(self, access: Access, place: Place, loop: For, stage: Stage) -> bool:
-        """Whether the loop lies around all that happens to a temporary kept for one iteration."""
-        if not any(access.indices[d].is_axis(loop.axis) for d in place.local):
-            return False
-        users = [
-            s.name
-            for s in self.stages.values()
-            if any(a.tensor == access.tensor for a in (s.out, *s.reads))
-        ]
-        return all(any(node is loop for node in self.paths[name]) for name in users)
-
     def _kernel(
-        self, node: Node, owner: str, ranges: Ranges, flags: dict[str, tuple[bool, bool]]
+        self, owner: str, ranges: Ranges, flags: dict[str, tuple[bool, bool]]
     ) -> vir.Kernel:
         stage = self.stages[owner]
-        path = self.paths[owner]
-        inner = path[self.starts[owner] :]
         lengths = {axis: ranges[axis] for axis in stage.all_axes}
         first = all(flags[axis][0] for axis in stage.bound)
         last = all(flags[axis][1] for axis in stage.bound)
-        if stage.post is None and not stage.reduce:
-            first = last = True
         key = (owner, tuple(lengths.values()), first, last)
-        if key not in self.kernels:
-            shape = Shape(
-                stage,
-                inner,
-                lengths,
-                first,
-                last,
-                self.vector,
-                frozenset(tensor for name, tensor in self.nest.prefetch if name == stage.name),
-            )
-            self.kernels[key] = build_kernel(shape, self._pointers(stage), self.places)
-        return self.kernels[key]
+        found = self.kernels.get(key)
+        if found is None:
+            inner = self.paths[owner][self.starts[owner] :]
+            touched = frozenset(t for name, t in self.nest.prefetch if name == owner)
+            shape = Shape(inner, lengths, first, last, self.vector, touched, self.dot4)
+            view = self.views[owner]
+            form = kernel_form(view, shape)
+            found = vir.Kernel(owner, form, len(view.pointers), lambda: build_kernel(view, shape))
+            self.kernels[key] = found
+        return found
 
 
 def _segments(
@@ -296,12 +269,6 @@ def _segments(
 
 def _aligned(size: int) -> int:
     return -(-size // 64) * 64
-
-
-def _move_alike(a: Access, b: Access) -> bool:
-    return a.tensor == b.tensor and all(
-        x.terms == y.terms for x, y in zip(a.indices, b.indices, strict=True)
-    )
 
 
 def _kernel_start(stage: Stage, path: Sequence[For]) -> int:

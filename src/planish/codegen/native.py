@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from planish.codegen.lower import lower_nest
 from planish.codegen.memory import Executable
 from planish.codegen.x86.emit import assemble
+from planish.measure.machine import processor
 from planish.tensor.loops import Nest
 
 _HEAD = struct.Struct("<4sIIQI12s")
@@ -79,15 +80,26 @@ class Image:
         return cls(data[at:], tuple(calls), workspace, temporaries, name)
 
 
+def has_dot4(vector: int) -> bool:
+    """Whether this machine multiplies and adds bytes by four, in vectors of so many bytes."""
+    name = "avx512_vnni" if vector == 64 else "avx_vnni"
+    return name in processor().features
+
+
 def build_image(
-    nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]] | None = None
+    nest: Nest,
+    vector: int,
+    strides: Mapping[str, tuple[int, ...]] | None = None,
+    *,
+    dot4: bool | None = None,
 ) -> Image:
     """The nest in machine code.
 
     vector  32 for AVX2, 64 for AVX-512
+    dot4    whether VNNI may be used; None asks this machine
     Raises DoesNotFit or UsageError where the x86 path has no lowering.
     """
-    lowered = lower_nest(nest, vector, strides)
+    lowered = lower_nest(nest, vector, strides, dot4=has_dot4(vector) if dot4 is None else dot4)
     code, calls = b"", []
     for phase in lowered.phases:
         code += b"\x90" * (-len(code) % 64)

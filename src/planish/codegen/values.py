@@ -9,10 +9,10 @@ from typing import NamedTuple
 from planish.base.errors import UsageError
 from planish.codegen import vir
 from planish.codegen.arithmetic import Arithmetic
-from planish.codegen.layout import Place, move, start
-from planish.tensor.expr import COMPARISONS, Access, Cast, Const, Expr, Op, children, walk
+from planish.codegen.view import Operand, StageView
+from planish.tensor.expr import COMPARISONS, Access, Cast, Const, Expr, Op, children
 from planish.tensor.loops import For
-from planish.tensor.program import Accumulator, Stage
+from planish.tensor.program import Accumulator
 
 Ranges = Mapping[str, int]
 
@@ -20,7 +20,7 @@ Ranges = Mapping[str, int]
 # Bytes that operands are prefetched ahead of their use: far enough for the second cache.
 _AHEAD = 2048
 
-# A point of a kernel: offsets along the axes, without the vector axis.
+# How far unrolled reduction loops are: offsets along their axes.
 Offsets = tuple[tuple[str, int], ...]
 
 
@@ -28,21 +28,22 @@ Offsets = tuple[tuple[str, int], ...]
 class Shape:
     """What a kernel is built from.
 
-    loops    those inside it, outermost first
-    lengths  the stage's axes, as long as they are here
-    first    whether reductions begin here; else what is stored is gone on with
-    last     whether they end here, and `post` is applied
-    vector   bytes of a vector register
-    prefetch names of tensors that are touched ahead of their use
+    loops     those inside it, outermost first
+    lengths   the stage's axes, as long as they are here
+    first     whether reductions begin here; else what is stored is gone on with
+    last      whether they end here, and `post` is applied
+    vector    bytes of a vector register
+    prefetch  names of tensors that are touched ahead of their use
+    dot4      whether the target multiplies and adds bytes by four
     """
 
-    stage: Stage
     loops: Sequence[For]
     lengths: Ranges
     first: bool
     last: bool
     vector: int
     prefetch: frozenset[str]
+    dot4: bool = False
 
 
 class Chunk(NamedTuple):
@@ -52,9 +53,34 @@ class Chunk(NamedTuple):
     lanes: int
 
 
-def lanes_for(types: Sequence[str], length: int, vector: int) -> int:
+class Spot(NamedTuple):
+    """Where in a kernel a value is wanted.
+
+    point  number of the output point, without the vector axis
+    slot   number of the chunk, and the chunk itself (None where nothing is in lanes)
+    """
+
+    point: int
+    slot: int
+    chunk: Chunk | None
+
+
+class _Info(NamedTuple):
+    """What the builder knows of an expression.
+
+    axes    those it depends on; "*" is the reduction's result
+    same    by point: points where this number is equal have one value
+    varies  whether slots differ
+    """
+
+    axes: frozenset[str]
+    same: list[int]
+    varies: bool
+
+
+def lanes_for(types: frozenset[str], length: int, vector: int) -> int:
     """Lanes of a kernel: as many as registers hold of the widest type, no more than needed."""
-    widest = max(8 if t in ("f64", "i64") else 4 for t in types)
+    widest = 8 if types & {"f64", "i64"} else 4
     lanes = vector // widest
     while lanes > 16 // widest and lanes // 2 >= length:
         lanes //= 2
@@ -64,95 +90,114 @@ def lanes_for(types: Sequence[str], length: int, vector: int) -> int:
 class Values:
     """The part of a kernel's builder that knows expressions and memory."""
 
-    def __init__(
-        self,
-        shape: Shape,
-        pointers: Sequence[tuple[Access, int]],
-        places: Mapping[str, Place],
-    ) -> None:
+    def __init__(self, view: StageView, shape: Shape) -> None:
+        self.view = view
         self.shape = shape
-        self.stage = stage = shape.stage
-        self.places = places
-        self.pointers = {moves_as(access): pointer for access, pointer in pointers}
+        self.stage = stage = view.stage
         vectors = [loop.axis for loop in shape.loops if loop.kind == "vector"]
         self.axis = vectors[0] if vectors else ""
-        types = {
-            e.type.computed for part in (stage.body, stage.post) if part for e in walk(part)
-        } | {stage.out.type.computed}
         self.lanes = 1
         if self.axis:
-            self.lanes = lanes_for(sorted(types), shape.lengths[self.axis], shape.vector)
+            self.lanes = lanes_for(stage.computed_types, shape.lengths[self.axis], shape.vector)
         self.inner = {loop.axis for loop in shape.loops if loop.axis in stage.bound}
-        self.free: dict[int, frozenset[str]] = {}
-        # Displacements of accesses by (axis, offset), and where they start.
-        self.known: dict[int, dict[object, int]] = {}
-        self.pointer_of: dict[int, int] = {}
-        self.most = len(stage.all_axes)
+        # Output axes written out, in the order of their loops.
+        order = dict.fromkeys(loop.axis for loop in shape.loops)
+        self.kept = [a for a in order if a in stage.axes and a != self.axis]
+        self.points = 1
+        for axis in self.kept:
+            self.points *= shape.lengths[axis]
         self.math = Arithmetic([], self.lanes)
-        self.before_loops: list[vir.Item] = []
+        self.before_loops: list[vir.Ins] = []
         self.in_loops = False
+        # Bytes that unrolled reduction loops have moved each operand by, where values are wanted.
+        self.bases: dict[int, int] = {}
+        self.offsets: Offsets = ()
         self.memo: dict[object, int] = {}
         self.fixed: dict[object, int] = {}
-        self.accumulators: dict[tuple[Offsets, Chunk | None], int] = {}
-        self.moved: dict[int, tuple[list[int], list[int], bool]] = {}
+        self._infos: dict[int, _Info] = {}
+        self._rows: dict[int, list[int]] = {}
+        self._classes: dict[frozenset[str], list[int]] = {}
 
-    def _root(self, expr: Expr, offsets: Offsets, chunk: Chunk | None, total: int = -1) -> int:
+    def _root(self, expr: Expr, spot: Spot, total: int = -1) -> int:
         """The value of a stage's whole expression: storing it narrows it anyway."""
         out = self.stage.out.type
         if isinstance(expr, Cast) and expr.type == out and out.name != "bool":
             inner = expr.argument.type
             if inner.computed == out.computed and inner.is_float == out.is_float:
                 expr = expr.argument
-        return self._value(expr, offsets, chunk, total)
+        return self._value(expr, spot, total)
 
-    def _axes(self, expr: Expr) -> frozenset[str]:
-        found = self.free.get(id(expr))
-        if found is None:
-            if isinstance(expr, Access):
-                found = frozenset(a for i in expr.indices for a in i.axes)
-            else:
-                found = frozenset(a for part in children(expr) for a in self._axes(part))
-                if isinstance(expr, Accumulator):
-                    found = frozenset(("*",))
-            self.free[id(expr)] = found
+    # Expressions.
+
+    def _info(self, expr: Expr) -> _Info:
+        found = self._infos.get(id(expr))
+        if found is not None:
+            return found
+        if isinstance(expr, Access):
+            operand = self.view.operand(expr)
+            found = _Info(operand.axes, self._along(operand), self.axis in operand.axes)
+        else:
+            parts = [self._info(part).axes for part in children(expr)]
+            axes = frozenset().union(*parts)
+            if isinstance(expr, Accumulator):
+                axes = frozenset(("*",))
+            found = _Info(axes, self._same(axes), self.axis in axes or "*" in axes)
+        if not isinstance(expr, Const | Accumulator):
+            self._infos[id(expr)] = found
         return found
 
-    def _value(self, expr: Expr, offsets: Offsets, chunk: Chunk | None, total: int = -1) -> int:
-        if isinstance(expr, Accumulator):
-            return total
-        if isinstance(expr, Const):
-            return self.math.constant(expr.value, expr.type.computed)
-        axes = self._axes(expr)
-        own = offsets if len(axes) >= self.most else tuple(o for o in offsets if o[0] in axes)
-        part = chunk if self.axis in axes else None
-        key = (id(expr), own, part, total if "*" in axes else -1)
+    def _same(self, axes: frozenset[str]) -> list[int]:
+        """By point, a number that is equal where these axes are."""
+        own = frozenset(self.kept) if "*" in axes else axes.intersection(self.kept)
+        found = self._classes.get(own)
+        if found is None:
+            found = [0]
+            for axis in self.kept:
+                length = self.shape.lengths[axis]
+                if axis in own:
+                    found = [n * length + at for n in found for at in range(length)]
+                else:
+                    found = [n for n in found for _ in range(length)]
+            self._classes[own] = found
+        return found
+
+    def _value(self, expr: Expr, spot: Spot, total: int = -1) -> int:
+        info = self._infos.get(id(expr))
+        if info is None:
+            if isinstance(expr, Accumulator):
+                return total
+            if isinstance(expr, Const):
+                return self.math.constant(expr.value, expr.type.computed)
+            info = self._info(expr)
+        axes, same, varies = info
+        key = (id(expr), same[spot[0]], spot[1] if varies else -1)
         found = self.memo.get(key)
         if found is None:
             found = self.fixed.get(key)
         if found is not None:
             return found
         if self.in_loops and not axes & self.inner:
-            return self._hoisted(expr, offsets, chunk)
+            return self._hoisted(expr, spot)
         if isinstance(expr, Access):
-            found = self._load(expr, offsets, chunk)
+            found = self._load(self.view.operand(expr), spot)
         elif isinstance(expr, Cast):
-            argument = self._value(expr.argument, offsets, chunk, total)
+            argument = self._value(expr.argument, spot, total)
             found = self.math.cast(argument, expr.argument.type, expr.type)
         else:
             assert isinstance(expr, Op)
-            found = self._operation(expr, offsets, chunk, total)
+            found = self._operation(expr, spot, total)
         self.memo[key] = found
         return found
 
-    def _hoisted(self, expr: Expr, offsets: Offsets, chunk: Chunk | None) -> int:
+    def _hoisted(self, expr: Expr, spot: Spot) -> int:
         """A value that the reduction loops do not change, computed before them."""
         items, memo = self.math.items, self.memo
         self.math.items, self.memo, self.in_loops = self.before_loops, self.fixed, False
-        found = self._value(expr, offsets, chunk)
+        found = self._value(expr, spot)
         self.math.items, self.memo, self.in_loops = items, memo, True
         return found
 
-    def _operation(self, expr: Op, offsets: Offsets, chunk: Chunk | None, total: int) -> int:
+    def _operation(self, expr: Op, spot: Spot, total: int) -> int:
         names = expr.arguments
         condition = names[0]
         if (
@@ -161,119 +206,89 @@ class Values:
             and condition.name in COMPARISONS
             and condition.arguments[0].type.computed == expr.type.computed
         ):
-            a, b = (self._value(x, offsets, chunk, total) for x in condition.arguments)
-            x, y = (self._value(v, offsets, chunk, total) for v in names[1:])
-            return self.math.choose(
-                condition.name,
-                condition.arguments[0].type.computed,
-                a,
-                b,
-                x,
-                y,
-                expr.type.computed,
-            )
-        values = [self._value(v, offsets, chunk, total) for v in names]
+            a, b = (self._value(x, spot, total) for x in condition.arguments)
+            x, y = (self._value(v, spot, total) for v in names[1:])
+            compared = condition.arguments[0].type.computed
+            return self.math.choose(condition.name, compared, a, b, x, y, expr.type.computed)
+        values = [self._value(v, spot, total) for v in names]
         return self.math.operation(expr.name, values, [v.type for v in names], expr.type)
 
     # Memory.
 
-    def _displacement(self, access: Access, offsets: Offsets, chunk: Chunk | None) -> int:
-        own = self.known.get(id(access))
-        if own is None:
-            own = self.known[id(access)] = {"": start(access, self.places[access.tensor.name])}
-        at = own[""]
-        for axis, offset in offsets:
-            if offset:
-                at += self._moved_by(access, own, axis, offset)
-        if chunk is not None and chunk.offset:
-            at += self._moved_by(access, own, self.axis, chunk.offset)
+    def _along(self, operand: Operand) -> list[int]:
+        """By point, bytes from the operand at the kernel's first point."""
+        rows = self._rows.get(id(operand))
+        if rows is None:
+            rows = [0]
+            for axis in self.kept:
+                length = self.shape.lengths[axis]
+                if axis in operand.axes:
+                    steps = [operand.moved(axis, at) for at in range(length)]
+                    rows = [row + step for row in rows for step in steps]
+                elif length != 1:
+                    rows = [row for row in rows for _ in range(length)]
+            self._rows[id(operand)] = rows
+        return rows
+
+    def _displacement(self, operand: Operand, spot: Spot) -> int:
+        base = self.bases.get(id(operand))
+        if base is None:
+            base = operand.start + sum(operand.moved(axis, at) for axis, at in self.offsets)
+            self.bases[id(operand)] = base
+        at = base + self._along(operand)[spot.point]
+        if spot.chunk is not None and spot.chunk.offset:
+            at += operand.moved(self.axis, spot.chunk.offset)
         return at
 
-    def _moved_by(self, access: Access, own: dict[object, int], axis: str, offset: int) -> int:
-        found = own.get((axis, offset))
-        if found is None:
-            found = move(access, self.places[access.tensor.name], axis, offset)
-            own[axis, offset] = found
-        return found
-
-    def _load(self, access: Access, offsets: Offsets, chunk: Chunk | None) -> int:
-        return self._load_at(access, self._displacement(access, offsets, chunk), chunk)
-
-    def _load_at(self, access: Access, at: int, chunk: Chunk | None) -> int:
-        """Load from `at` bytes behind the access' pointer: lanes, or one element for all."""
-        stored = access.tensor.type
-        pointer = self.pointer_of.get(id(access), -1)
-        if pointer < 0:
-            pointer = self.pointer_of[id(access)] = self.pointers[moves_as(access)]
-        register = self.math.new()
-        stride = 0
-        if chunk is not None:
-            stride = self._moved_by(access, self.known[id(access)], self.axis, 1)
+    def _load(self, operand: Operand, spot: Spot) -> int:
+        """Lanes, or one element for all."""
+        at, chunk = self._displacement(operand, spot), spot.chunk
+        pointer, type = operand.pointer, operand.computed
+        stride = operand.moved(self.axis, 1) if chunk is not None else 0
         if stride == 0:
-            self.math.emit(
-                "bcast", stored.computed, register, ptr=pointer, disp=at, imm=stored.name
-            )
-            return register
+            return self.math.load("bcast", type, pointer, at, self.lanes, operand.stored)
         assert chunk is not None
-        if stride == stored.size:
-            if self.in_loops and access.tensor.name in self.shape.prefetch:
+        if operand.in_quads(self._quad_axis(operand), self.axis):
+            return self._load_of_quad(operand, at, chunk)
+        if stride == operand.size:
+            if self.in_loops and operand.tensor in self.shape.prefetch:
                 self.math.emit("prefetch", "i32", -1, ptr=pointer, disp=at + _AHEAD)
-            self.math.emit(
-                "load",
-                stored.computed,
-                register,
-                ptr=pointer,
-                disp=at,
-                n=chunk.lanes,
-                imm=stored.name,
+            return self.math.load("load", type, pointer, at, chunk.lanes, operand.stored)
+        return self.math.load("gather", type, pointer, at, chunk.lanes, (operand.stored, stride))
+
+    def _quad_axis(self, operand: Operand) -> str:
+        """The axis that is written out in the kernel and may be the operand's fours."""
+        for loop in reversed(self.shape.loops):
+            if loop.kind == "unroll" and loop.step == 1 and loop.axis in operand.axes:
+                return loop.axis
+        return ""
+
+    def _load_of_quad(self, operand: Operand, at: int, chunk: Chunk) -> int:
+        """One byte of each four, as a number: fours begin at multiples of 4."""
+        whole = self.math.load("load", "i32", operand.pointer, at & ~3, chunk.lanes, "i32")
+        left = self.math.op("shl", "i32", whole, imm=24 - 8 * (at & 3)) if (at & 3) < 3 else whole
+        right = "sra" if operand.access.type.signed else "srl"
+        return self.math.op(right, "i32", left, imm=24)
+
+    def _store(self, spot: Spot, value: int) -> None:
+        out = self.view.operands[0]
+        chunk = spot.chunk
+        if chunk is not None and out.moved(self.axis, 1) != out.size:
+            raise UsageError(
+                f"{self.stage.out} is not contiguous along the vector axis {self.axis}",
+                hint="vectorise along the output's last axis, or not at all",
             )
-            return register
         self.math.emit(
-            "gather",
-            stored.computed,
-            register,
-            ptr=pointer,
-            disp=at,
-            n=chunk.lanes,
-            imm=(stored.name, stride),
-        )
-        return register
+            "store", out.computed, -1, (value,), ptr=out.pointer,
+            disp=self._displacement(out, spot), n=1 if chunk is None else chunk.lanes,
+            imm=out.stored,
+        )  # fmt: skip
 
-    def _store(self, offsets: Offsets, chunk: Chunk | None, value: int) -> None:
-        out = self.stage.out
-        pointer = self.pointers[moves_as(out)]
-        at = self._displacement(out, offsets, chunk)
-        count = 1
-        if chunk is not None:
-            stride = move(out, self.places[out.tensor.name], self.axis, 1)
-            if stride != out.type.size:
-                raise UsageError(
-                    f"{out} is not contiguous along the vector axis {self.axis}",
-                    hint="vectorise along the output's last axis, or not at all",
-                )
-            count = chunk.lanes
-        self.math.emit(
-            "store",
-            out.type.computed,
-            -1,
-            (value,),
-            ptr=pointer,
-            disp=at,
-            n=count,
-            imm=out.type.name,
-        )
-
-    def _prefetch(self, points: list[Offsets], chunks: list[Chunk | None]) -> None:
-        pointer = self.pointers[moves_as(self.stage.out)]
-        lines: dict[tuple[Offsets, int], int] = {}
-        for offsets in points:
-            for chunk in chunks:
-                at = self._displacement(self.stage.out, offsets, chunk)
-                lines.setdefault((offsets, at // 64), at)
+    def _prefetch(self, spots: Sequence[Spot]) -> None:
+        out = self.view.operands[0]
+        lines: dict[tuple[int, int], int] = {}
+        for spot in spots:
+            at = self._displacement(out, spot)
+            lines.setdefault((spot.point, at // 64), at)
         for at in lines.values():
-            self.math.emit("prefetch", "i32", -1, ptr=pointer, disp=at)
-
-
-def moves_as(access: Access) -> object:
-    """Equal for accesses that loops move alike, whatever their constants are."""
-    return access.tensor.name, tuple(index.terms for index in access.indices)
+            self.math.emit("prefetch", "i32", -1, ptr=out.pointer, disp=at)

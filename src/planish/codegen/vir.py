@@ -2,51 +2,43 @@
 
 A Function is a tree: loops that move pointers, and kernels of straight-line instructions (with
 reduction loops) over vector registers without number. A register may be written again, as an
-accumulator is. Pointers are fixed to (tensor, byte offset) and moved by loops only; after its
+accumulator is. Pointers begin at an argument's first byte and are moved by loops only; after its
 last iteration a loop has moved them back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 
-class Ins:
+class Ins(NamedTuple):
     """One instruction.
 
     op    load, bcast, gather, store, const, prefetch, hreduce, lanes, cmpsel, cvt, bitcast,
           mov and the arithmetic: add sub mul div mod min max and or xor shl sra srl fma fnma
-          neg abs sqrt round floor
+          neg abs sqrt round floor; dot4: of each i32 lane, the last source plus the four
+          products of unsigned bytes of the first with signed bytes of the second
     type  of the result (of the operands for cmpsel's comparison, see `imm`): f32 f64 i32 i64
     dst   register written, -1 for none
     src   registers read
     ptr   pointer number and `disp` in bytes, for memory
     n     lanes that count (loads, stores, lanes); all where it equals the kernel's lanes
     imm   whatever else the operation needs: storage type, predicate, constant, stride
+
+    Kernels are made of hundreds, in a millisecond: a tuple is what Python makes fastest.
     """
 
-    __slots__ = ("disp", "dst", "imm", "n", "op", "ptr", "src", "type")
-
-    def __init__(
-        self,
-        op: str,
-        type: str,
-        dst: int = -1,
-        src: tuple[int, ...] = (),
-        ptr: int = -1,
-        disp: int = 0,
-        n: int = 0,
-        imm: object = None,
-    ) -> None:
-        self.op = op
-        self.type = type
-        self.dst = dst
-        self.src = src
-        self.ptr = ptr
-        self.disp = disp
-        self.n = n
-        self.imm = imm
+    op: str
+    type: str
+    dst: int = -1
+    src: tuple[int, ...] = ()
+    ptr: int = -1
+    disp: int = 0
+    n: int = 0
+    imm: object = None
 
     def __repr__(self) -> str:
         where = f" p{self.ptr}{self.disp:+d}" if self.ptr >= 0 else ""
@@ -60,7 +52,7 @@ class Segment:
     """A part of a loop: so many trips of one body."""
 
     trips: int
-    body: list[Item]
+    body: Sequence[Item]
 
 
 @dataclass(eq=False)
@@ -76,14 +68,34 @@ class Loop:
         return sum(segment.trips for segment in self.segments)
 
 
+@dataclass(frozen=True)
+class Body:
+    """What a kernel does: runs of instructions over `lanes` lanes, and loops of such runs."""
+
+    lanes: int
+    runs: list[Run]
+    registers: int
+
+
 @dataclass(eq=False)
 class Kernel:
-    """Instructions over `lanes` lanes; `body` mixes instructions and loops of instructions."""
+    """The innermost part of a stage; its pointers count from 0 within the stage.
+
+    name      the stage's
+    form      equal for kernels of equal code, whatever program they come from
+    pointers  how many the stage has
+    make      builds the body, which is needed only where no finished code is at hand
+    """
 
     name: str
-    lanes: int
-    body: list[Item]
-    registers: int
+    form: Hashable
+    pointers: int
+    make: Callable[[], Body]
+
+    @cached_property
+    def body(self) -> Body:
+        """Its instructions. Raises UsageError where the schedule cannot be kept."""
+        return self.make()
 
 
 @dataclass(eq=False)
@@ -95,34 +107,26 @@ class Stage:
     body: list[Item]
 
 
-Item = Ins | Loop | Kernel | Stage
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """Where a pointer begins: at a byte of the array that argument `argument` points to."""
-
-    argument: int
-    offset: int
+Run = list[Ins] | Loop
+Item = Run | Kernel | Stage
 
 
 @dataclass(eq=False)
 class Function:
-    """Machine code to be: `void f(void **arguments)`."""
+    """Machine code to be: `void f(void **arguments)`.
 
-    name: str
-    arguments: int
-    pointers: list[Pointer] = field(default_factory=list)
+    pointers  for each, the argument whose first byte it begins at
+    """
+
+    pointers: list[int] = field(default_factory=list)
     body: list[Item] = field(default_factory=list)
 
 
-def instructions(items: Sequence[Item]) -> Iterator[Ins]:
-    """All instructions below, in order; a kernel that stands in two places comes twice."""
-    for item in items:
-        if isinstance(item, Ins):
-            yield item
-        elif isinstance(item, Loop):
-            for segment in item.segments:
+def instructions(runs: Sequence[Item]) -> Iterator[Ins]:
+    """All instructions of a kernel, in order."""
+    for run in runs:
+        if isinstance(run, list):
+            yield from run
+        elif isinstance(run, Loop):
+            for segment in run.segments:
                 yield from instructions(segment.body)
-        else:
-            yield from instructions(item.body)

@@ -108,10 +108,10 @@ def einsum_program(
         made = Tensor(_NAMES[at] if at < len(_NAMES) else f"T{at}", tuple(shape), type)
         operands.append(Access(made, tuple(Axis(c).index for c in letters)))
     join = SEMIRINGS[semiring]
-    value: Expr = operands[0]
-    for operand in operands[1:]:
-        value = apply(join[1], value, operand)
-    stored = value.type
+    value, stored = _joined(join[1], operands), _joined(join[1], operands).type
+    if join == SEMIRINGS["sum-product"] and modulo is None and _is_narrow(stored):
+        # Wrapping every product and wrapping the sum alone are the same, and the latter is quick.
+        value = _joined(join[1], [cast(operand, "i32") for operand in operands])
     if all(t.name in ("f16", "bf16") for t in types):
         stored = types[0]
     bound = [Axis(c) for c in dict.fromkeys("".join(spec.operands)) if c not in spec.result]
@@ -120,6 +120,18 @@ def einsum_program(
     elif modulo is not None:
         value = apply("mod", value, modulo)
     return define("out", [Axis(c) for c in spec.result], cast(value, stored))
+
+
+def _joined(name: str, operands: Sequence[Expr]) -> Expr:
+    value = operands[0]
+    for operand in operands[1:]:
+        value = apply(name, value, operand)
+    return value
+
+
+def _is_narrow(type: Type) -> bool:
+    """Whether it is of whole numbers that arithmetic wraps below 32 bits."""
+    return not type.is_float and type.bits < 32 and type.name != "bool"
 
 
 def extents_of(spec: Spec, given: Mapping[str, int]) -> list[list[int]]:

@@ -206,8 +206,9 @@ def verify(nest: Nest) -> None:
     that it shares with a stage it reads from walk the same part of what is read.
     """
     program = nest.program
-    paths = dict(leaves(nest.body))
-    order = [name for name, _ in leaves(nest.body)]
+    every = list(leaves(nest.body))
+    paths = dict(every)
+    order = [name for name, _ in every]
     known = {stage.name for stage in program.stages}
     for name in order:
         if name not in known:
@@ -220,7 +221,7 @@ def verify(nest: Nest) -> None:
         _verify_loops(stage, paths[stage.name])
     for consumer in program.stages:
         for producer in program.stages:
-            if producer.name != consumer.name:
+            if producer.name != consumer.name and producer.out.tensor in consumer.tensors:
                 _verify_order(producer, consumer, paths, order)
 
 

@@ -152,6 +152,7 @@ def pack(nest: Nest, stage: str, tensor: str, at: str, blocks: Sequence[Block]) 
                             for n by 48
                               ..
                                 do C            (reads B_packed_C)
+    Bytes may lie in fours, for machines that multiply them so: `as n/32 k/4 n k`.
     `at` is empty for all that is read, before everything. What is read through windows or strides
     (`x[2*h + r]`) is spread out: the copy has one dimension for each axis.
     """
@@ -174,10 +175,17 @@ def pack(nest: Nest, stage: str, tensor: str, at: str, blocks: Sequence[Block]) 
     path = _path(nest, stage)
     around = path[: path.index(_loop(path, stage, at)) + 1] if at else ()
     node: Node = Do(name)
-    for place, block in enumerate(reversed(blocks)):
+    order = list(reversed(blocks))
+    quads = read.type.size == 1 and len(blocks) > 2 and Block(blocks[-1].axis, 4) in blocks[:-2]
+    if quads and blocks[-1].step == blocks[-2].step == 1:
+        # Bytes in fours: written four at a time, the next dimension in lanes.
+        node = For(order[1].axis, 1, "vector", (node,))
+        node = For(order[0].axis, 1, "unroll", (node,))
+        order = order[2:]
+    for place, block in enumerate(order):
         if any(loop.axis == block.axis and loop.step <= block.step for loop in around):
             continue  # walked by the loops around it already
-        lanes = place == 0 and block.step == 1
+        lanes = place == 0 and block.step == 1 and isinstance(node, Do)
         node = For(block.axis, block.step, "vector" if lanes else "", (node,))
     layouts = (*nest.layouts, (name, tuple(blocks)))
     nest = Nest(program, nest.body, layouts, nest.prefetch)
@@ -204,6 +212,7 @@ def fuse(nest: Nest, producer: str, consumer: str, at: str) -> Nest:
     """Compute a stage inside the consumer's loop `at`, just before it is used there.
 
     The producer's outer loops must be those of the consumer down to `at`; it keeps the others.
+    Stages that were fused with the producer at `at` before come along.
 
     before          after `fuse S Y m`
       for m           for m
@@ -228,7 +237,7 @@ def fuse(nest: Nest, producer: str, consumer: str, at: str) -> Nest:
     shared = next((d for d in range(stop + 1) if source[d] is not target[d]), None)
     if shared is None:
         raise UsageError(f"{producer} and {consumer} share {at} already")
-    for loop in source[shared : stop + 1]:
+    for loop in source[shared:stop]:
         if len(loop.body) != 1:
             raise UsageError(f"fuse {producer} {consumer}: {loop.name} holds other stages as well")
     moved = source[stop].body

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 
 from planish.base.errors import UsageError
@@ -78,11 +79,23 @@ class Stage:
         """Its axes, then those it reduces over."""
         return self.axes + self.bound
 
-    @property
-    def reads(self) -> list[Access]:
+    @cached_property
+    def reads(self) -> tuple[Access, ...]:
         """Every access it reads, each once."""
         found = accesses(self.body) + (accesses(self.post) if self.post else [])
-        return list(dict.fromkeys(found))
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def tensors(self) -> frozenset[Tensor]:
+        """All that it reads and writes."""
+        return frozenset(access.tensor for access in (self.out, *self.reads))
+
+    @cached_property
+    def computed_types(self) -> frozenset[str]:
+        """Names of the types that its values are computed in."""
+        parts = [part for part in (self.body, self.post) if part is not None]
+        found = {e.type.computed for part in parts for e in walk(part)}
+        return frozenset(found | {self.out.type.computed})
 
     def __str__(self) -> str:
         value = str(self.body)
@@ -102,13 +115,13 @@ class Program:
     outputs: tuple[Tensor, ...]
     stages: tuple[Stage, ...]
 
-    @property
+    @cached_property
     def temporaries(self) -> tuple[Tensor, ...]:
         """Tensors computed and used inside."""
         written = dict.fromkeys(stage.out.tensor for stage in self.stages)
         return tuple(t for t in written if t not in self.outputs)
 
-    @property
+    @cached_property
     def extents(self) -> dict[str, int]:
         """Extents of all axes; an axis is one length in all stages (`lower` sees to it)."""
         return {name: n for stage in self.stages for name, n in stage.extents.items()}
@@ -116,6 +129,10 @@ class Program:
     def stage(self, name: str) -> Stage:
         """The stage of that name."""
         return next(stage for stage in self.stages if stage.name == name)
+
+    def users(self, tensor: Tensor) -> list[Stage]:
+        """The stages that read or write a tensor."""
+        return [stage for stage in self.stages if tensor in stage.tensors]
 
     def flops(self) -> int:
         """Operations of arithmetic on all elements, a multiply-add being two."""

@@ -11,38 +11,28 @@ from planish.tensor.schedule import Schedule, Step, step
 from planish.tune.stage_rules import StageRules, Target
 
 
-def default_schedule(
-    program: Program,
-    target: Target,
-    threads: int = 1,
-    strides: Mapping[str, tuple[int, ...]] | None = None,
-) -> Schedule:
-    """The rules' schedule; every step is known to apply.
-
-    strides  bytes by tensor name, where an argument is not contiguous
-    """
-    return default_nest(program, target, threads, strides)[0]
-
-
 def default_nest(
     program: Program,
     target: Target,
     threads: int = 1,
     strides: Mapping[str, tuple[int, ...]] | None = None,
 ) -> tuple[Schedule, Nest]:
-    """The rules' schedule with the nest that it makes, so that it is made once."""
+    """The rules' schedule with the nest that it makes, so that it is made once; every step applies.
+
+    strides  bytes by tensor name, where an argument is not contiguous
+    """
     rules = {s.name: StageRules(s, target, strides or {}) for s in program.stages}
     return assemble(program, rules, {}, threads)
 
 
-def smallest_schedule(
+def smallest_nest(
     program: Program, target: Target, threads: int, strides: Mapping[str, tuple[int, ...]]
-) -> Schedule:
-    """The rules' schedule with one vector and one row at a time: it needs the fewest registers."""
+) -> Nest:
+    """The rules' nest with one vector and one row at a time: it needs the fewest registers."""
     rules = {s.name: StageRules(s, target, strides) for s in program.stages}
     small = {"rows": 1, "vectors": 1, "unroll": 1}
     choices = {name: {k: small[k] for k in r.choices() if k in small} for name, r in rules.items()}
-    return assemble(program, rules, choices, threads)[0]
+    return assemble(program, rules, choices, threads)[1]
 
 
 def assemble(

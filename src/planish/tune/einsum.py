@@ -62,13 +62,13 @@ class Einsum:
             result = fast(arrays) if out is None else last._fast_into(arrays, out)
             if result is not None:
                 return result
-        return self.kernel(*arrays)(*map(np.asarray, arrays), out=out)
+        return self.kernel(*arrays)(*map(np.asanyarray, arrays), out=out)
 
     def kernel(self, *arrays: Array) -> Kernel:
         """The Kernel for arrays of these shapes and types."""
         if len(arrays) != self._count:
             raise UsageError(f"'{self.spec}' takes {self._count} arrays, not {len(arrays)}")
-        made = [np.asarray(a) for a in arrays]
+        made = [np.asanyarray(a) for a in arrays]
         key = tuple((a.shape, a.dtype) for a in made)
         found = self._kernels.get(key)
         if found is None:

@@ -8,13 +8,15 @@ best. Operands that are walked often and lie badly are packed. `choices` is what
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from planish.codegen.layout import row_major
+from planish.codegen.native import has_dot4
 from planish.measure.machine import Processor
-from planish.tensor.expr import Access, Op, children, walk
+from planish.tensor.expr import Access, Cast, Expr, Op, children, walk
 from planish.tensor.program import Stage
 from planish.tensor.schedule import Step, step
 
@@ -29,7 +31,7 @@ _DOMAINS: dict[str, dict[str, tuple[int, ...]]] = {
     "streamed": {"depth": (4, 8, 16), "vectors": (2, 4, 8)},
     "tiled": {
         "rows": tuple(range(1, 17)), "vectors": tuple(range(1, 9)), "unroll": (1, 2, 4, 8),
-        "pack": (0, 1), "depth": (0, 32, 64, 128, 256, 512), "height": (0, 24, 48, 96, 192, 384),
+        "pack": (0, 1, 2), "depth": (0, 32, 64, 128, 256, 512), "height": (0, 24, 48, 96, 192, 384),
         "outer": (0, 1), "prefetch": (0, 1),
     },
 }  # fmt: skip
@@ -37,17 +39,22 @@ _DOMAINS: dict[str, dict[str, tuple[int, ...]]] = {
 
 @dataclass(frozen=True)
 class Target:
-    """What the rules know of a machine: vector bytes, vector registers, caches in bytes."""
+    """What the rules know of a machine: vector bytes, vector registers, caches in bytes.
+
+    dot4  whether it multiplies and adds bytes by four
+    """
 
     vector: int
     registers: int
     l1: int
     l2: int
+    dot4: bool = False
 
     @classmethod
-    def of(cls, machine: Processor, vector: int) -> Target:
-        """The machine's, with vectors of so many bytes."""
-        return cls(vector, 31 if vector == 64 else 15, machine.l1, machine.l2)
+    def of(cls, machine: Processor, vector: int, *, native: bool = True) -> Target:
+        """The machine's, with vectors of so many bytes; what only it may have, if `native`."""
+        registers = 31 if vector == 64 else 15
+        return cls(vector, registers, machine.l1, machine.l2, native and has_dot4(vector))
 
 
 class StageRules:
@@ -63,11 +70,7 @@ class StageRules:
         self.stage = stage
         self.target = target
         self.extents = stage.extents
-        types = {e.type.computed for e in walk(stage.body)}
-        types.add(stage.out.type.computed)
-        if stage.post is not None:
-            types |= {e.type.computed for e in walk(stage.post)}
-        self.lanes = target.vector // (8 if types & {"f64", "i64"} else 4)
+        self.lanes = target.vector // (8 if stage.computed_types & {"f64", "i64"} else 4)
         self.vector = self._vector_axis()
         self.rows_axis = self._reused_axis()
         self.kind = self._kind()
@@ -198,7 +201,7 @@ class StageRules:
         reads = [a for a in self.stage.reads if self.vector in self._axes(a)]
         rows = math.prod(self.extents[a] for a in self.stage.axes if a != self.vector)
         return rows <= 64 and any(
-            self._stride(a, axis) * a.type.size % 8192 == 0 and self._stride(a, axis)
+            self._stride(a, axis) * a.type.size % 1024 == 0 and self._stride(a, axis)
             for a in reads
             for axis in self.stage.bound
         )
@@ -213,7 +216,10 @@ class StageRules:
         body = self.stage.body
         if not isinstance(body, Op) or len(body.arguments) != 2 or len(self.stage.bound) != 1:
             return None
-        pair = [a for a in body.arguments if isinstance(a, Access)]
+        return self._pair(body.arguments) or self._quads()
+
+    def _pair(self, factors: Sequence[Expr]) -> tuple[Access, Access] | None:
+        pair = [a for a in factors if isinstance(a, Access)]
         if len(pair) != 2 or any(
             len(i.terms) != 1 or i.terms[0][1] != 1 or i.constant for a in pair for i in a.indices
         ):
@@ -225,6 +231,22 @@ class StageRules:
         if len(vectors) != 1 or len(rows) != 1 or vectors[0].tensor == rows[0].tensor:
             return None
         return rows[0], vectors[0]
+
+    def _quads(self) -> tuple[Access, Access] | None:
+        """The operands of a product of bytes that are worth taking four at a time."""
+        stage, body = self.stage, self.stage.body
+        if not self.target.dot4 or stage.reduce != "sum" or stage.modulo is not None:
+            return None
+        if not isinstance(body, Op) or body.name != "mul" or body.type.name != "i32":
+            return None
+        product = self._pair([_uncast(factor) for factor in body.arguments])
+        if product is None or len(stage.bound) != 1 or not self.rows_axis:
+            return None
+        types, k = {a.type.name for a in product}, stage.bound[0]
+        if "i8" not in types or not types <= {"i8", "u8"} or self._stride(product[0], k) != 1:
+            return None
+        worth = self.extents[self.rows_axis] >= 8 and self.extents[k] >= 8
+        return product if worth and self._stride(product[1], self.vector) == 1 else None
 
     def _weights(self) -> Access | None:
         """A convolution's weights: read along vectors, the same for all rows, by plain axes."""
@@ -253,6 +275,8 @@ class StageRules:
         if not self.rows_axis:
             return found
         width = vectors * self.lanes
+        if self._quads() is not None:
+            return {**found, "unroll": 4, "pack": 1, "outer": 1}
         product = self._product()
         if product is None:
             if self._strided_window() is not None:
@@ -272,6 +296,10 @@ class StageRules:
         if not badly and many <= 48 and depth >= 256 and depth * across * size > 256 << 10:
             # Few rows: a block of the other operand's rows is read in order, then the next one.
             return {"depth": 64, "outer": 1}
+        near = depth * width * size <= self.target.l1 and across > width and len(stage.axes) == 2
+        if self._collides() and near and not badly and many >= 4 * rows:
+            # What passes of rows share is copied to where it does not compete for cache sets.
+            return {"pack": 2, "outer": 1, "prefetch": 1}
         small = many < max(96, 4 * rows) or depth < 8 or depth * across * size <= 192 << 10
         if (small or across <= width) and not badly:
             # A result that no cache holds is written row by row.
@@ -291,21 +319,10 @@ class StageRules:
         most_rows = self.extents[self.rows_axis] if self.rows_axis else 1
         most_vectors = self._vectors()
         spare = 12 if self._is_heavy() else 2
+        spare = 8 if self._quads() is not None else spare
         # Rows that lie a large power of two apart fall into few sets of the cache.
         fetch = 1.0 if self._collides() else 0.15
-        best, best_cost = (1, 1), math.inf
-        for vectors in range(1, min(8, most_vectors) + 1):
-            for rows in range(1, min(16, most_rows) + 1):
-                if rows * vectors + vectors + spare > self.target.registers:
-                    continue
-                cost = 0.0
-                for r, count_r in _parts(most_rows, rows):
-                    for v, count_v in _parts(most_vectors, vectors):
-                        work = max(r * v, r + v, _LATENCY)
-                        cost += count_r * count_v * (work / 2 + 0.15 * r + fetch * v)
-                if cost < best_cost * 0.999:
-                    best, best_cost = (rows, vectors), cost
-        return best
+        return _best_tile(most_rows, most_vectors, self.target.registers - spare, fetch)
 
     # Steps.
 
@@ -367,7 +384,7 @@ class StageRules:
         if m and (values["outer"] or blocks):
             found.append(self._ordered(values["outer"], blocks, rows, width))
         if m and values["pack"]:
-            found += self._packing(product, blocks, rows, width)
+            found += self._packing(product, blocks, rows, width, near=values["pack"] == 2)
         if values["prefetch"]:
             found.append(step("prefetch", name, stage.out.tensor.name))
         return found
@@ -395,8 +412,15 @@ class StageRules:
         return step("reorder", self.stage.name, *batch, *blocks, *order)
 
     def _packing(
-        self, product: tuple[Access, Access] | None, blocks: list[str], rows: int, width: int
+        self,
+        product: tuple[Access, Access] | None,
+        blocks: list[str],
+        rows: int,
+        width: int,
+        *,
+        near: bool,
     ) -> list[Step]:
+        """Copies of operands; `near` makes that of each block of columns just before its use."""
         stage, name, n, m = self.stage, self.stage.name, self.vector, self.rows_axis
         batch = [x for x in stage.axes if x not in (m, n)]
         if product is None:
@@ -415,15 +439,44 @@ class StageRules:
             return [step("pack", name, window.tensor.name, *at, "as", *order)]
         a, b = product
         k = stage.bound[0]
+        quads = [f"{k}/4"] if self._quads() is not None and self.extents[k] > 4 else []
         own = [x for x in batch if x in self._axes(b)]
         deep = next((x for x in blocks if x.startswith(f"{k}/")), "")
         high = next((x for x in blocks if x.startswith(f"{m}/")), "")
         place = deep or (batch[-1] if own else "")
         at = ["at", place] if place else []
-        found = [step("pack", name, b.tensor.name, *at, "as", *own, f"{n}/{width}", k, n)]
+        order = [*quads, n, k] if quads else [k, n]
+        if near and not blocks and not batch and self.extents[n] > width:
+            return [step("pack", name, b.tensor.name, "at", f"{n}/{width}", "as", *order)]
+        found = [step("pack", name, b.tensor.name, *at, "as", *own, f"{n}/{width}", *order)]
         if high and not batch:
             found.append(step("pack", name, a.tensor.name, "at", high, "as", f"{m}/{rows}", m, k))
         return found
+
+
+def _uncast(expr: Expr) -> Expr:
+    """What a conversion of bytes to i32 converts; anything else as it is."""
+    if isinstance(expr, Cast) and expr.type.name == "i32" and expr.argument.type.size == 1:
+        return expr.argument
+    return expr
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _best_tile(most_rows: int, most_vectors: int, registers: int, fetch: float) -> tuple[int, int]:
+    """Rows and vectors of the tile that takes the fewest cycles, `fetch` for loading a vector."""
+    best, best_cost = (1, 1), math.inf
+    for vectors in range(1, min(8, most_vectors) + 1):
+        for rows in range(1, min(16, most_rows) + 1):
+            if rows * vectors + vectors > registers:
+                continue
+            cost = 0.0
+            for r, count_r in _parts(most_rows, rows):
+                for v, count_v in _parts(most_vectors, vectors):
+                    work = max(r * v, r + v, _LATENCY)
+                    cost += count_r * count_v * (work / 2 + 0.15 * r + fetch * v)
+            if cost < best_cost * 0.999:
+                best, best_cost = (rows, vectors), cost
+    return best
 
 
 def _parts(total: int, size: int) -> list[tuple[int, int]]:

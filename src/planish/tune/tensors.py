@@ -23,8 +23,8 @@ from planish.base.errors import PlanishError, UsageError, unknown
 from planish.base.files import write_atomic
 from planish.base.hashing import digest
 from planish.codegen.layout import row_major
-from planish.codegen.memory import Executable
-from planish.codegen.native import Image, Native, build_image
+from planish.codegen.memory import Executable, aligned
+from planish.codegen.native import Image, Native, build_image, has_dot4
 from planish.codegen.x86.registers import DoesNotFit
 from planish.codegen.x86.thunk import (
     MOST_ARGUMENTS,
@@ -40,7 +40,7 @@ from planish.tensor.functions import define, named_axes
 from planish.tensor.loops import Nest
 from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
-from planish.tune.default_schedule import default_nest, smallest_schedule
+from planish.tune.default_schedule import default_nest, smallest_nest
 from planish.tune.stage_rules import Target
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ Strides = tuple[tuple[int, ...], ...]
 _BRIEF = 1 << 20
 
 # Part of every key on disk: raise it when generated code changes.
-_FORMAT = "5"
+_FORMAT = "6"
 
 
 @dataclass
@@ -92,6 +92,7 @@ class Kernel:
     loops     the scheduled nest; its text is `str(kernel.loops)`
     schedule  the steps that made it
     ledger    how it came about
+    dot4      whether bytes may be multiplied and added by four (VNNI)
     asm       the machine code, disassembled by the bundled LLVM
     """
 
@@ -113,12 +114,14 @@ class Kernel:
         self._given = schedule
         self._store = store
         self._vector = vector_of(target)
+        self.dot4 = target == "native" and has_dot4(self._vector)
         self._plain = tuple(row_major(t.shape, t.type.size) for t in self._arguments)
         self._compiled: dict[Strides, Native] = {}
         self._fast: Callable[[tuple[Array, ...]], Array | None] | None = None
         self._into: Callable[..., Array | None] | None = None
         self._workers = ThreadPoolExecutor(threads) if threads > 1 else None
         self._inputs = len(program.inputs)
+        self._called = False
         self._workspaces: list[tuple[Array, int]] = []
 
     @property
@@ -143,7 +146,7 @@ class Kernel:
         """The schedule for these strides, and its nest."""
         if self._given is not None:
             return self._given, self._given.apply(self.program)
-        target = Target.of(processor(), self._vector)
+        target = Target.of(processor(), self._vector, native=self.target == "native")
         return default_nest(self.program, target, self.threads, self._named(strides))
 
     def _named(self, strides: Strides) -> dict[str, tuple[int, ...]]:
@@ -177,7 +180,7 @@ class Kernel:
         nest = self.loops if strides == self._plain else self._plan(strides)[1]
         if self._path == "x86":
             try:
-                return build_image(nest, self._vector, named)
+                return build_image(nest, self._vector, named, dot4=self.dot4)
             except DoesNotFit as error:
                 smaller = self._smaller(named)
                 if smaller is not None:
@@ -192,17 +195,17 @@ class Kernel:
         """The rules' schedule with the smallest tiles, where that is enough for the x86 path."""
         if self._given is not None:
             return None
-        target = Target.of(processor(), self._vector)
-        schedule = smallest_schedule(self.program, target, self.threads, named)
+        target = Target.of(processor(), self._vector, native=self.target == "native")
+        nest = smallest_nest(self.program, target, self.threads, named)
         try:
-            return build_image(schedule.apply(self.program), self._vector, named)
+            return build_image(nest, self._vector, named, dot4=self.dot4)
         except DoesNotFit:
             return None
 
     def _key(self, strides: Strides) -> str:
         return digest(
             _FORMAT, str(self.program), str(self._given), str(self._vector), str(self.threads),
-            str(strides), self._path, processor().fingerprint,
+            str(strides), self._path, processor().fingerprint, str(self.dot4),
         )  # fmt: skip
 
     def __call__(self, *arrays: Array, out: Array | None = None, **named: Array) -> Any:
@@ -244,8 +247,10 @@ class Kernel:
             out[...] = fresh
             return out
         self._run([*inputs, *outputs])
-        if out is None and self._fast is None:
+        if out is None and self._fast is None and self._called:
+            # From the second call on: many kernels are called once.
             self._fast = self._fast_call([*inputs, *outputs])
+        self._called = True
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _bind(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> list[Array]:
@@ -273,7 +278,10 @@ class Kernel:
         if not out.flags.writeable:
             raise UsageError("out= is read-only")
         if _overlaps_itself(out):
-            raise UsageError("out= writes to one place several times (a stride of 0)")
+            raise UsageError(
+                "out= may write to one place several times (its strides overlap)",
+                hint="give an array of its own",
+            )
         return [_checked_array(out, wanted[0])]
 
     def _run(self, arrays: Sequence[Array]) -> None:
@@ -296,17 +304,13 @@ class Kernel:
             found = (np.empty(0, np.uint8), 0)
         if found[0].size >= size + 64:
             return found
-        memory = np.empty(size + 64, np.uint8)
-        base: int = memory.__array_interface__["data"][0]
-        return memory, base + -base % 64
+        return aligned(size)
 
     def _fast_call(
         self, arrays: Sequence[Array]
     ) -> Callable[[tuple[Array, ...]], Array | None] | None:
         """A call for arrays just like these, checked in machine code; None where it cannot be."""
         native = self.native(tuple(a.strides for a in arrays))
-        if self._vector < 32:
-            return None
         calls = native.image.calls
         if (
             len(arrays) >= MOST_ARGUMENTS
@@ -375,6 +379,11 @@ def _names(tensors: Sequence[Tensor]) -> str:
 
 
 def _checked_array(given: object, wanted: Tensor) -> Array:
+    if isinstance(given, np.ma.MaskedArray):
+        raise UsageError(
+            f"{wanted.name} is a masked array, and kernels know no masks",
+            hint=f"fill it: {wanted.name}.filled(0)",
+        )
     array = given if isinstance(given, np.ndarray) else np.asarray(given)
     if array.dtype != np.dtype(wanted.type.numpy):
         raise UsageError(
@@ -390,7 +399,16 @@ def _checked_array(given: object, wanted: Tensor) -> Array:
 
 
 def _overlaps_itself(array: Array) -> bool:
-    return any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+    """Whether two elements may share bytes: each stride is to pass all that smaller ones reach."""
+    reach = array.itemsize
+    if 0 in array.shape:
+        return False
+    steps = [(abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
+    for stride, length in sorted(steps):
+        if stride < reach:
+            return True
+        reach += stride * (length - 1)
+    return False
 
 
 def _load(key: str) -> Image | None:
@@ -440,9 +458,12 @@ def compile_program(
         raise UsageError(f"{count} threads cannot compute anything")
     if path not in ("x86", "llvm"):
         raise unknown("path", path, ["x86", "llvm"])
-    return Kernel(
+    kernel = Kernel(
         lower(tensors), schedule=schedule, target=target, threads=count, path=path, store=store
     )
+    if schedule is not None:
+        _ = kernel.loops  # a step that cannot be taken is told here, not at the first call
+    return kernel
 
 
 def as_tensors(outputs: Tensor | Expr | Sequence[Tensor]) -> list[Tensor]:

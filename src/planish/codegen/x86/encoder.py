@@ -79,6 +79,7 @@ ROWS: dict[str, Row] = {
     "vpsubd": Row("0F", "66", 0xFA, 0xFA),
     "vpaddq": Row("0F", "66", 0xD4, 0xD4, 0, 1, "full", 8),
     "vpsubq": Row("0F", "66", 0xFB, 0xFB, 0, 1, "full", 8),
+    "vpdpbusd": Row("0F38", "66", 0x50, 0x50),
     "vpmulld": Row("0F38", "66", 0x40, 0x40),
     "vpminsd": Row("0F38", "66", 0x39, 0x39),
     "vpmaxsd": Row("0F38", "66", 0x3D, 0x3D),
@@ -202,6 +203,47 @@ def vector(
     return _vex(row, width, reg, other, rm) + tail
 
 
+def vector_at(
+    name: str,
+    width: int,
+    reg: int,
+    other: int,
+    base: int,
+    disp: int,
+    imm: int = -1,
+    mask: int = 0,
+    zero: bool = False,
+) -> bytes:
+    """`vector` with a memory operand of a base and a displacement, for many displacements."""
+    short, long, scale, bare = _forms(name, width, reg, other, base, mask, zero)
+    if disp == 0:
+        code = bare
+    elif disp % scale == 0 and -128 <= disp // scale <= 127:
+        code = short + _SHORT[disp // scale]
+    else:
+        code = long + _pack_disp(disp)
+    return code if imm < 0 else code + bytes((imm,))
+
+
+_pack_disp = struct.Struct("<i").pack
+_SHORT = [bytes((value & 0xFF,)) for value in (*range(128), *range(-128, 0))]
+
+
+@lru_cache(maxsize=1 << 16)
+def _forms(
+    name: str, width: int, reg: int, other: int, base: int, mask: int, zero: bool
+) -> tuple[bytes, bytes, int, bytes]:
+    """An instruction without its displacement of 1 or 4 bytes, what the short one counts in, and
+    the instruction without displacement."""
+    bare = vector(name, width, reg, other, Mem(base), -1, mask, zero)
+    if base == RIP:
+        return b"", b"", 1, bare
+    scale = _disp_scale(ROWS[name], width, Mem(base)) if bare[0] == 0x62 else 1
+    short = vector(name, width, reg, other, Mem(base, scale), -1, mask, zero)[:-1]
+    long = vector(name, width, reg, other, Mem(base, 1 << 30), -1, mask, zero)[:-4]
+    return short, long, scale, bare
+
+
 def _vex(row: Row, width: int, reg: int, other: int, rm: int | Mem) -> bytes:
     assert row.vex
     if row.digit >= 0:
@@ -260,11 +302,13 @@ def _rex(w: int, reg: int, mem: Mem | int) -> bytes:
     return bytes([value]) if value != 0x40 else b""
 
 
+@lru_cache(maxsize=1 << 12)
 def load64(reg: int, mem: Mem) -> bytes:
     """mov r64, [mem]"""
     return _rex(1, reg, mem) + b"\x8b" + _memory(reg, mem, 1)
 
 
+@lru_cache(maxsize=1 << 12)
 def store64(mem: Mem, reg: int) -> bytes:
     """mov [mem], r64"""
     return _rex(1, reg, mem) + b"\x89" + _memory(reg, mem, 1)
@@ -275,6 +319,7 @@ def store64_imm(mem: Mem, value: int) -> bytes:
     return _rex(1, 0, mem) + b"\xc7" + _memory(0, mem, 1) + struct.pack("<i", value)
 
 
+@lru_cache(maxsize=1 << 12)
 def move_imm(reg: int, value: int) -> bytes:
     """mov r32, imm32 (the upper half becomes zero)"""
     return _rex(0, 0, reg) + bytes([0xB8 | reg & 7]) + struct.pack("<I", value & 0xFFFFFFFF)
@@ -285,6 +330,7 @@ def lea(reg: int, mem: Mem) -> bytes:
     return _rex(1, reg, mem) + b"\x8d" + _memory(reg, mem, 1)
 
 
+@lru_cache(maxsize=1 << 12)
 def add_imm(reg: int, value: int) -> bytes:
     """add r64, imm"""
     rex = _rex(1, 0, reg)

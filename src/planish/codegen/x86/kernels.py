@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from planish.codegen import vir
@@ -11,7 +12,7 @@ from planish.codegen.x86.memory_ops import MemoryOps
 from planish.codegen.x86.registers import SIZE, DoesNotFit
 
 _FLOAT = {"f32": "ps", "f64": "pd"}
-_ACCUMULATE = {"f32": "vfmadd231ps", "f64": "vfmadd231pd"}
+_FUSED = {"fma": "vfmadd", "fnma": "vfnmadd"}
 _PREDICATES = {"eq": 0, "lt": 1, "le": 2, "ne": 4, "ge": 0x1D, "gt": 0x1E}
 _WHOLE_PREDICATES = {"eq": 0, "lt": 1, "le": 2, "ne": 4, "ge": 5, "gt": 6}
 _INTEGER = {
@@ -29,6 +30,9 @@ _CONVERSIONS = {
 }  # fmt: skip
 
 
+_METHODS = {"fma": "_fused", "fnma": "_fused", "shl": "_shift", "srl": "_shift", "sra": "_shift"}
+
+
 class KernelEmitter(MemoryOps):
     """Emits one kernel into the code."""
 
@@ -36,134 +40,121 @@ class KernelEmitter(MemoryOps):
         """Masks first, then all instructions."""
         if self.wide:
             self._set_masks()
-        self.items(self.kernel.body)
+        self.items(self.kernel.body.runs)
 
-    def items(self, items: Sequence[vir.Item]) -> None:
+    def items(self, runs: Sequence[vir.Item]) -> None:
         """Instructions and loops in order."""
-        folded, ends, release = self.plan.folded, self.plan.ends, self.registers.release
-        for item in items:
-            if isinstance(item, vir.Loop):
-                self.loop(item)
-                continue
-            assert isinstance(item, vir.Ins)
-            if item.dst not in folded:
-                self._instruction(item)
-            for register in ends[self.number]:
-                release(register)
-            self.number += 1
+        for run in runs:
+            if isinstance(run, list):
+                self._straight(len(run))
+            else:
+                assert isinstance(run, vir.Loop)
+                self.loop(run)
 
-    def _instruction(self, ins: vir.Ins) -> None:
-        method = self.methods.get(ins.op)
-        if method is None:
-            names = {"fma": "_fused", "fnma": "_fused", "shl": "_shift", "srl": "_shift",
-                     "sra": "_shift"}  # fmt: skip
-            name = names.get(ins.op, f"_{ins.op}")
-            method = self.methods[ins.op] = getattr(self, name, self._binary)
-        method(ins)
+    def _straight(self, count: int) -> None:
+        """So many instructions from where the emitter stands."""
+        flat, ends, folded = self.plan.flat, self.plan.ends, self.plan.folded
+        of, free = self.registers.of, self.registers.free
+        parts, methods, widths = self.code.parts, self.methods, self.widths
+        for number in range(self.number, self.number + count):
+            self.number = number
+            ins = flat[number]
+            op, type, dst, src, _, _, _, _ = ins
+            if op == "fma" and dst == src[2] and of[src[0]] >= 0 and of[src[1]] >= 0:
+                # An accumulator: what kernels mostly consist of.
+                name = "vfmadd231ps" if type == "f32" else "vfmadd231pd"
+                parts.append(vector(name, widths[type], of[dst], of[src[0]], of[src[1]]))
+            elif dst not in folded:
+                method = methods.get(op)
+                if method is None:
+                    found = getattr(self, _METHODS.get(op, f"_{op}"), self._binary)
+                    method = methods[op] = found
+                method(ins)
+            ended = ends[number]
+            if ended is not None:
+                for value in ended:
+                    if of[value] >= 0:
+                        free.append(of[value])
+                        of[value] = -1
+        self.number += 1 if count else 0
 
     def _binary(self, ins: vir.Ins) -> None:
-        width = self.width(ins.type)
+        name = _joining(ins.op, ins.type)
+        of = self.registers.of
         a, b = ins.src
-        if ins.op in ("and", "or", "xor"):
-            name = f"vp{ins.op}"
-        elif ins.type in _FLOAT:
-            name = f"v{ins.op}{_FLOAT[ins.type]}"
-            if name not in x86.ROWS:
-                raise DoesNotFit(f"x86 has no vector {ins.op} of {ins.type}")
-        else:
-            found = _INTEGER.get((ins.op, ins.type))
-            if found is None:
-                raise DoesNotFit(f"x86 has no vector {ins.op} of {ins.type}")
-            name = found
-        left = self.of(a)
-        right = self.registers.of.get(b, -1)
+        left, right = of[a], of[b]
         target = self._target(ins)
         if right >= 0:
-            self.emit(name, width, target, left, right)
+            self.emit(name, self.widths[ins.type], target, left, right)
         else:
-            self.apply(name, width, target, left, b)
+            self.apply(name, self.widths[ins.type], target, left, b)
 
     def _fused(self, ins: vir.Ins) -> None:
-        a, b, c = ins.src
-        of = self.registers.of
-        if ins.dst == c and a in of and b in of and ins.op == "fma":  # an accumulator
-            width = max(16, self.lanes * SIZE[ins.type])
-            self.code.add(vector(_ACCUMULATE[ins.type], width, of[c], of[a], of[b]))
-            return
-        kind = "vfmadd" if ins.op == "fma" else "vfnmadd"
-        suffix = _FLOAT[ins.type]
-        width = self.width(ins.type)
-        folded = [v for v in (a, b, c) if v in self.plan.folded]
-
-        def ends(value: int) -> bool:
-            return (
-                value in self.registers.of
-                and self.plan.last[value] <= self.number
-                and ins.src.count(value) == 1
-            )
-
-        if c not in folded and (ins.dst == c or ends(c)):
-            first = a if a not in folded else b
-            second = b if first == a else a
-            register = self.of(first)
-            target = self.of(c) if ins.dst == c else self.registers.rename(c, ins.dst)
-            if second in folded:
-                self.apply(f"{kind}231{suffix}", width, target, register, second)
-            else:
-                self.emit(f"{kind}231{suffix}", width, target, register, self.of(second))
+        """dst = a * b + c, by the form that destroys an operand that ends here."""
+        op, type, dst, (a, b, c), _, _, _, _ = ins
+        of, folded = self.registers.of, self.plan.folded
+        kind, suffix, width = _FUSED[op], _FLOAT[type], self.widths[type]
+        if c not in folded and (dst == c or self._ends(c, ins)):
+            first, second = (b, a) if a in folded else (a, b)
+            target = of[c] if dst == c else self.registers.rename(c, dst)
+            self.apply(f"{kind}231{suffix}", width, target, of[first], second)
             return
         for x, y in ((a, b), (b, a)):
-            if x in folded or ins.dst in self.registers.of or not ends(x):
+            if x in folded or of[dst] >= 0 or not self._ends(x, ins):
                 continue
-            if c in folded:  # x = y * x + c
-                register = self.of(y)
-                target = self.registers.rename(x, ins.dst)
+            if y in folded and c not in folded:  # x = x * y + c
+                target = self.registers.rename(x, dst)
+                self.apply(f"{kind}132{suffix}", width, target, of[c], y)
+            else:  # x = y * x + c
+                register = of[y]
+                target = self.registers.rename(x, dst)
                 self.apply(f"{kind}213{suffix}", width, target, register, c)
-            elif y in folded:  # x = x * y + c
-                target = self.registers.rename(x, ins.dst)
-                self.apply(f"{kind}132{suffix}", width, target, self.of(c), y)
-            else:
-                register = self.of(y)
-                target = self.registers.rename(x, ins.dst)
-                self.emit(f"{kind}213{suffix}", width, target, register, self.of(c))
             return
         # Nothing ends here: the addend is copied into the result first.
-        target = self.registers.take(ins.dst)
-        if c in folded:
-            folded_ins = self.plan.folded[c]
-            if folded_ins.op == "const":
-                self.pooled("vmovups", width, target, -1, self.constant(folded_ins.imm, ins.type))
-            else:
-                self.emit("vmovups", width, target, -1, self.memory(folded_ins))
-        else:
-            self.emit("vmovaps", width, target, -1, self.of(c))
-        first = a if a not in folded else b
-        second = b if first == a else a
-        self.apply(f"{kind}231{suffix}", width, target, self.of(first), second)
+        target = self.registers.take(dst)
+        self.apply("vmovups" if c in folded else "vmovaps", width, target, -1, c)
+        first, second = (b, a) if a in folded else (a, b)
+        self.apply(f"{kind}231{suffix}", width, target, of[first], second)
+
+    def _ends(self, value: int, ins: vir.Ins) -> bool:
+        """Whether a value in a register is used here for the last time, and once."""
+        return (
+            self.registers.of[value] >= 0
+            and self.plan.last[value] <= self.number
+            and ins.src.count(value) == 1
+        )
+
+    def _dot4(self, ins: vir.Ins) -> None:
+        of = self.registers.of
+        unsigned, signed, total = (of[value] for value in ins.src)
+        assert ins.dst == ins.src[2]
+        width = self.widths["i32"]
+        # AVX-512's form also where VEX has one: that is another extension (AVX-VNNI).
+        self.code.add(vector("vpdpbusd", width, total, unsigned, signed, evex=self.wide))
 
     def _shift(self, ins: vir.Ins) -> None:
         name = _SHIFTS.get((ins.op, ins.type))
         if name is None or not isinstance(ins.imm, int):
             raise DoesNotFit(f"x86 has no vector {ins.op} of {ins.type}")
-        source = self.of(ins.src[0])
+        source = self.registers.of[ins.src[0]]
         target = self._target(ins)
-        self.emit(name, self.width(ins.type), target, -1, source, ins.imm)
+        self.emit(name, self.widths[ins.type], target, -1, source, ins.imm)
 
     def _mov(self, ins: vir.Ins) -> None:
-        source = self.of(ins.src[0])
-        self.emit("vmovaps", self.width(ins.type), self._target(ins), -1, source)
+        source = self.registers.of[ins.src[0]]
+        self.emit("vmovaps", self.widths[ins.type], self._target(ins), -1, source)
 
     def _bitcast(self, ins: vir.Ins) -> None:
         source = ins.src[0]
-        if self.plan.last[source] <= self.number and ins.dst not in self.registers.of:
+        if self.plan.last[source] <= self.number and self.registers.of[ins.dst] < 0:
             self.registers.rename(source, ins.dst)
             return
-        register = self.of(source)
+        register = self.registers.of[source]
         target = self.registers.take(ins.dst)
-        self.emit("vmovaps", self.width(ins.type), target, -1, register)
+        self.emit("vmovaps", self.widths[ins.type], target, -1, register)
 
     def _const(self, ins: vir.Ins) -> None:
-        width = self.width(ins.type)
+        width = self.widths[ins.type]
         target = self.registers.take(ins.dst)
         if ins.imm == 0 and str(ins.imm) in ("0", "0.0"):
             self.emit("vpxor", width, target, target, target)
@@ -186,18 +177,18 @@ class KernelEmitter(MemoryOps):
 
     def _unary(self, ins: vir.Ins, name: str, imm: int) -> None:
         value = ins.src[0]
-        source = self.registers.of.get(value, -1)
+        source = self.registers.of[value]
         target = self._target(ins)
-        width = self.width(ins.type)
+        width = self.widths[ins.type]
         if source >= 0:
             self.emit(name, width, target, -1, source, imm)
         else:
             self.apply(name, width, target, -1, value, imm)
 
     def _abs(self, ins: vir.Ins) -> None:
-        source = self.of(ins.src[0])
+        source = self.registers.of[ins.src[0]]
         target = self._target(ins)
-        width = self.width(ins.type)
+        width = self.widths[ins.type]
         if ins.type == "i32":
             self.emit("vpabsd", width, target, -1, source)
             return
@@ -206,8 +197,8 @@ class KernelEmitter(MemoryOps):
         self.pooled("vpand", width, target, source, self.constant((1 << size) - 1, bits))
 
     def _neg(self, ins: vir.Ins) -> None:
-        source = self.of(ins.src[0])
-        width = self.width(ins.type)
+        source = self.registers.of[ins.src[0]]
+        width = self.widths[ins.type]
         if ins.type in ("i32", "i64"):
             self.emit("vpxor", width, self.scratch, self.scratch, self.scratch)
             target = self._target(ins)
@@ -222,9 +213,9 @@ class KernelEmitter(MemoryOps):
     def _cmpsel(self, ins: vir.Ins) -> None:
         assert isinstance(ins.imm, tuple)
         predicate, compared = ins.imm
-        a, b, x, y = (self.of(v) for v in ins.src)
-        width = self.width(compared)
-        chosen = self.width(ins.type)
+        a, b, x, y = (self.registers.of[v] for v in ins.src)
+        width = self.widths[compared]
+        chosen = self.widths[ins.type]
         if compared == "i64":
             raise DoesNotFit("x86 compares no i64 here")
         if self.wide:
@@ -261,9 +252,9 @@ class KernelEmitter(MemoryOps):
 
     def _lanes(self, ins: vir.Ins) -> None:
         """The first `n` lanes of the first source, the rest of the second."""
-        new, old = (self.of(v) for v in ins.src)
+        new, old = (self.registers.of[v] for v in ins.src)
         target = self._target(ins)
-        width = self.width(ins.type)
+        width = self.widths[ins.type]
         if self.wide:
             blend = "vblendmpd" if SIZE[ins.type] == 8 else "vblendmps"
             self.emit(blend, width, target, old, new, mask=self.masks[ins.n])
@@ -275,20 +266,20 @@ class KernelEmitter(MemoryOps):
         name = _CONVERSIONS.get((str(ins.imm), ins.type))
         if name is None:
             raise DoesNotFit(f"x86 converts no {ins.imm} to {ins.type}")
-        source = self.of(ins.src[0])
+        source = self.registers.of[ins.src[0]]
         target = self._target(ins)
         # Widening counts in the result's width, narrowing in the source's.
-        width = max(self.width(ins.type), self.width(str(ins.imm)))
+        width = max(self.widths[ins.type], self.widths[str(ins.imm)])
         self.emit(name, width, target, -1, source)
 
     def _hreduce(self, ins: vir.Ins) -> None:
         """All lanes joined in lane 0: halves are folded onto each other."""
         operation = str(ins.imm)
-        source = self.of(ins.src[0])
+        source = self.registers.of[ins.src[0]]
         target = self._target(ins)
         type = ins.type
-        name = self._joining(operation, type)
-        width = self.width(type)
+        name = _joining(operation, type)
+        width = self.widths[type]
         if width == 64:
             self.emit("vextractf64x4", 64, source, -1, self.scratch, 1)
             self.emit(name, 32, target, source, self.scratch)
@@ -312,12 +303,13 @@ class KernelEmitter(MemoryOps):
         if source != target:
             self.emit("vmovaps", 16, target, -1, source)
 
-    def _joining(self, operation: str, type: str) -> str:
-        if operation in ("and", "or", "xor"):
-            return f"vp{operation}"
-        name = (
-            f"v{operation}{_FLOAT[type]}" if type in _FLOAT else _INTEGER.get((operation, type), "")
-        )
-        if name not in x86.ROWS:
-            raise DoesNotFit(f"x86 has no vector {operation} of {type}")
-        return name
+
+@functools.cache
+def _joining(operation: str, type: str) -> str:
+    """The instruction that joins two vectors. Raises DoesNotFit where there is none."""
+    if operation in ("and", "or", "xor"):
+        return f"vp{operation}"
+    name = f"v{operation}{_FLOAT[type]}" if type in _FLOAT else _INTEGER.get((operation, type), "")
+    if name not in x86.ROWS:
+        raise DoesNotFit(f"x86 has no vector {operation} of {type}")
+    return name

@@ -24,7 +24,7 @@ class MemoryOps(Operands):
 
     def _load(self, ins: vir.Ins) -> None:
         target = self.registers.take(ins.dst)
-        width = self.width(ins.type)
+        width = self.widths[ins.type]
         stored = str(ins.imm)
         masked = self._masked(ins)
         if self.lanes == 1:
@@ -33,14 +33,14 @@ class MemoryOps(Operands):
         if stored in ("f32", "f64", "i32", "i64"):
             wide = SIZE[ins.type] == 8
             if not masked:
-                self.emit("vmovups", width, target, -1, self.memory(ins))
+                self.emit_at("vmovups", width, target, -1, ins)
             elif self.wide:
                 name = "vmovupd" if wide else "vmovups"
-                self.emit(name, width, target, -1, self.memory(ins), -1, self.masks[ins.n], True)
+                self.emit_at(name, width, target, -1, ins, -1, self.masks[ins.n], True)
             else:
                 self._load_lane_mask(ins.n, SIZE[ins.type], width)
                 name = "vmaskmovpd" if wide else "vmaskmovps"
-                self.emit(name, width, target, self.scratch, self.memory(ins))
+                self.emit_at(name, width, target, self.scratch, ins)
             return
         widening = _WIDENING.get(stored)
         if widening is None or ins.type == "i64":
@@ -48,15 +48,15 @@ class MemoryOps(Operands):
         if masked and not self.wide:
             raise DoesNotFit(f"AVX2 loads no part of a vector of {stored}")
         mask = self.masks[ins.n] if masked else 0
-        self.emit(widening, width, target, -1, self.memory(ins), -1, mask, bool(mask))
+        self.emit_at(widening, width, target, -1, ins, -1, mask, bool(mask))
         if stored == "bf16":
             self.emit("vpslld", width, target, -1, target, 16)
 
     def _load_scalar(self, ins: vir.Ins, target: int, stored: str) -> None:
         if stored in ("f32", "i32"):
-            self.emit("vmovss", 16, target, -1, self.memory(ins))
+            self.emit_at("vmovss", 16, target, -1, ins)
         elif stored in ("f64", "i64"):
-            self.emit("vmovsd", 16, target, -1, self.memory(ins))
+            self.emit_at("vmovsd", 16, target, -1, ins)
         else:
             self._load_small(ins, target, stored)
 
@@ -72,15 +72,15 @@ class MemoryOps(Operands):
 
     def _bcast(self, ins: vir.Ins) -> None:
         target = self.registers.take(ins.dst)
-        width = self.width(ins.type)
+        width = self.widths[ins.type]
         stored = str(ins.imm)
         if self.lanes == 1:
             self._load_scalar(ins, target, stored)
         elif stored in ("f32", "i32"):
-            self.emit("vbroadcastss", width, target, -1, self.memory(ins))
+            self.emit_at("vbroadcastss", width, target, -1, ins)
         elif stored in ("f64", "i64"):
             name = "vbroadcastsd" if width > 16 else "vmovddup"
-            self.emit(name, width, target, -1, self.memory(ins))
+            self.emit_at(name, width, target, -1, ins)
         else:
             self._load_small(ins, target, stored)
             self.emit("vbroadcastss", width, target, -1, target)
@@ -91,31 +91,31 @@ class MemoryOps(Operands):
         stored, stride = ins.imm
         if stored not in ("f32", "i32", "f64") or abs(stride * self.lanes) >= 1 << 31:
             raise DoesNotFit(f"x86 gathers no {stored}")
-        width, size = self.width(ins.type), SIZE[ins.type]
+        width, size = self.widths[ins.type], SIZE[ins.type]
         target = self.registers.take(ins.dst)
         name = "vgatherdpd" if size == 8 else "vgatherdps"
-        lanes = self.pool.width // 4
+        lanes = self.vector // 4
         offsets = [stride * lane if lane < self.lanes else 0 for lane in range(lanes)]
         data = struct.pack(f"<{lanes}i", *offsets)
         self.pooled("vmovups", max(16, width * 4 // size), self.scratch, -1, data)
         self.emit("vpxor", width, target, target, target)
         base = self.memory(ins)
-        where = Mem(base.base, base.disp, self.scratch, 1)
+        where = base._replace(indexed=self.scratch)
         if self.wide:
             # The gather clears its mask, so that it works on a copy in k7.
             self.code.add(x86.move_imm(x86.RAX, (1 << ins.n) - 1))
             self.emit("kmovw", 16, 7, -1, x86.RAX)
             self.code.add(vector(name, width, target, -1, where, -1, 7))
             return
-        mask = self.registers.take(-1)
+        mask = self.registers.borrow()
         ones = b"\xff" * (ins.n * size)
-        self.pooled("vmovups", width, mask, -1, ones.ljust(self.pool.width, b"\0"))
-        self.emit(name, width, target, mask, where)
-        self.registers.release(-1)
+        self.pooled("vmovups", width, mask, -1, ones.ljust(self.vector, b"\0"))
+        self.code.add(vector(name, width, target, mask, where))
+        self.registers.free.append(mask)
 
     def _store(self, ins: vir.Ins) -> None:
-        source = self.of(ins.src[0])
-        width = self.width(ins.type)
+        source = self.registers.of[ins.src[0]]
+        width = self.widths[ins.type]
         stored = str(ins.imm)
         if ins.n == 1:
             self._store_scalar(ins, source, stored)
@@ -124,34 +124,34 @@ class MemoryOps(Operands):
         if stored in ("f32", "f64", "i32", "i64"):
             wide = SIZE[ins.type] == 8
             if not masked:
-                self.emit("vmovups_store", width, source, -1, self.memory(ins))
+                self.emit_at("vmovups_store", width, source, -1, ins)
             elif self.wide:
                 name = "vmovupd_store" if wide else "vmovups_store"
-                self.emit(name, width, source, -1, self.memory(ins), -1, self.masks[ins.n])
+                self.emit_at(name, width, source, -1, ins, -1, self.masks[ins.n])
             else:
                 self._load_lane_mask(ins.n, SIZE[ins.type], width)
                 name = "vmaskmovpd_store" if wide else "vmaskmovps_store"
-                self.emit(name, width, source, self.scratch, self.memory(ins))
+                self.emit_at(name, width, source, self.scratch, ins)
             return
         if not self.wide:
             raise DoesNotFit(f"AVX2 stores no vector of {stored}")
         mask = self.masks[ins.n] if masked else 0
         if stored == "f16":
-            self.emit("vcvtps2ph_store", width, source, -1, self.memory(ins), 0, mask)
+            self.emit_at("vcvtps2ph_store", width, source, -1, ins, 0, mask)
             return
         if stored == "bf16":
             self._round_to_bf16(width, source)
             self.emit("vpsrld", width, self.scratch, -1, self.scratch, 16)
             source = self.scratch
         name = "vpmovdb_store" if stored in ("i8", "u8", "bool") else "vpmovdw_store"
-        self.emit(name, width, source, -1, self.memory(ins), -1, mask)
+        self.emit_at(name, width, source, -1, ins, -1, mask)
 
     def _store_scalar(self, ins: vir.Ins, source: int, stored: str) -> None:
         if stored in ("f32", "i32"):
-            self.emit("vmovss_store", 16, source, -1, self.memory(ins))
+            self.emit_at("vmovss_store", 16, source, -1, ins)
             return
         if stored in ("f64", "i64"):
-            self.emit("vmovsd_store", 16, source, -1, self.memory(ins))
+            self.emit_at("vmovsd_store", 16, source, -1, ins)
             return
         if stored == "f16":
             self.emit("vcvtps2ph_store", 16, source, -1, self.scratch, 0)
@@ -166,14 +166,14 @@ class MemoryOps(Operands):
 
     def _load_lane_mask(self, count: int, size: int, width: int) -> None:
         """AVX2: the first `count` lanes' sign bits set, in the scratch register."""
-        lanes = self.pool.width // size
+        lanes = self.vector // size
         data = b"\xff" * (count * size) + b"\x00" * ((lanes - count) * size)
         self.pooled("vmovups", width, self.scratch, -1, data)
 
     def _narrow(self, ins: vir.Ins) -> None:
         """f32 rounded to 16 bits and back."""
-        source = self.of(ins.src[0])
-        width = self.width("f32")
+        source = self.registers.of[ins.src[0]]
+        width = self.widths["f32"]
         if ins.imm == "f16":
             self.emit("vcvtps2ph_store", width, source, -1, self.scratch, 0)
             target = self._target(ins)
@@ -200,4 +200,4 @@ class MemoryOps(Operands):
         self._compare("vcmpps", width, source, source, 3)
         quiet = self.constant(0x7FC00000, "i32")
         encoded = vector("vmovups", width, self.scratch, -1, Mem(RIP), -1, 7)
-        self.code.constant(encoded, self.pool.offset(quiet), 0)
+        self.code.constant(encoded, quiet, 0)

@@ -3,53 +3,51 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from planish.codegen import vir
 from planish.codegen.x86 import encoder as x86
-from planish.codegen.x86.encoder import RIP, Mem, vector
-from planish.codegen.x86.registers import SIZE, DoesNotFit, Registers, plan_kernel
+from planish.codegen.x86.encoder import RIP, Mem, vector, vector_at
+from planish.codegen.x86.registers import SIZE, DoesNotFit, Registers, is_masked, plan_kernel
 
 if TYPE_CHECKING:
-    from planish.codegen.x86.emit import Code, Pool
+    from planish.codegen.x86.pieces import Code
 
 
 class Operands:
-    """What the instructions of one kernel share; reductions inside go through `loop`."""
+    """What the instructions of one kernel share; reductions inside go through `loop`.
+
+    vector    bytes of the target's vector registers
+    pointers  the register of each
+    """
 
     def __init__(
         self,
         kernel: vir.Kernel,
-        width: int,
-        pointers: Mapping[int, int],
+        vector: int,
+        pointers: Sequence[int],
         code: Code,
-        pool: Pool,
         loop: Callable[[vir.Loop], None],
     ) -> None:
         self.kernel = kernel
-        self.lanes = kernel.lanes
-        self.wide = width == 64
+        self.lanes = kernel.body.lanes
+        self.vector = vector
+        self.wide = vector == 64
         self.pointers = pointers
         self.code = code
-        self.pool = pool
         self.loop = loop
-        self.plan = plan_kernel(kernel)
+        self.plan = plan_kernel(kernel.body)
         count = 32 if self.wide else 16
         self.scratch = count - 1
-        self.registers = Registers(count - 1, kernel.name)
+        self.registers = Registers(count - 1, kernel.body.registers, kernel.name)
         self.number = 0
+        self.widths = {type: max(16, self.lanes * size) for type, size in SIZE.items()}
         self.methods: dict[str, Callable[[vir.Ins], None]] = {}
         self.masks: dict[int, int] = {}
 
     def _set_masks(self) -> None:
-        counts = sorted(
-            {
-                ins.n
-                for ins in vir.instructions(self.kernel.body)
-                if ins.op in ("load", "store", "gather", "lanes") and self._masked(ins)
-            }
-        )
+        counts = self.plan.masks
         if len(counts) > 6:
             raise DoesNotFit(f"{self.kernel.name} needs {len(counts)} lane masks")
         for number, count in enumerate(counts, 1):
@@ -58,25 +56,15 @@ class Operands:
             self.code.add(vector("kmovw", 16, number, -1, x86.RAX))
 
     def _masked(self, ins: vir.Ins) -> bool:
-        if ins.op == "gather":
-            return True
-        return ins.n != self.lanes or (self.lanes > 1 and self.lanes * SIZE[ins.type] < 16)
+        return is_masked(ins.op, ins.type, ins.n, self.lanes)
 
     # Operands.
 
-    def width(self, type: str) -> int:
-        """Bytes of the register that holds all lanes of a type."""
-        return max(16, self.lanes * SIZE[type])
-
-    def memory(self, ins: vir.Ins, *, disp: int = 0) -> Mem:
-        at = ins.disp + disp
-        if not -(1 << 31) <= at < 1 << 31:
+    def memory(self, ins: vir.Ins) -> Mem:
+        """Where the instruction reads or writes."""
+        if not -(1 << 31) <= ins.disp < 1 << 31:
             raise DoesNotFit("an array is larger than 2 GiB")
-        return Mem(self.pointers[ins.ptr], at)
-
-    def of(self, value: int) -> int:
-        """The register a value is in."""
-        return self.registers.of[value]
+        return Mem(self.pointers[ins.ptr], ins.disp)
 
     def constant(self, value: object, type: str) -> bytes:
         """A constant in all lanes of a pool entry."""
@@ -85,14 +73,14 @@ class Operands:
             bits = 32 if type == "i32" else 64
             whole = int(value)  # type: ignore[call-overload]
             value = (whole + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
-        return struct.pack(form, value) * (self.pool.width // SIZE[type])
+        return struct.pack(form, value) * (self.vector // SIZE[type])
 
     def pooled(
         self, name: str, width: int, reg: int, other: int, data: bytes, imm: int = -1
     ) -> None:
         """An instruction whose memory operand is a constant."""
-        encoded = vector(name, width, reg, other, Mem(RIP), imm)
-        self.code.constant(encoded, self.pool.offset(data), 0 if imm < 0 else 1)
+        encoded = vector_at(name, width, reg, other, RIP, 0, imm)
+        self.code.constant(encoded, data, 0 if imm < 0 else 1)
 
     def emit(
         self,
@@ -100,32 +88,49 @@ class Operands:
         width: int,
         reg: int,
         other: int,
-        rm: int | Mem,
+        rm: int,
         imm: int = -1,
         mask: int = 0,
         zero: bool = False,
     ) -> None:
-        self.code.add(vector(name, width, reg, other, rm, imm, mask, zero))
+        """An instruction between registers."""
+        self.code.parts.append(vector(name, width, reg, other, rm, imm, mask, zero))
+
+    def emit_at(
+        self,
+        name: str,
+        width: int,
+        reg: int,
+        other: int,
+        ins: vir.Ins,
+        imm: int = -1,
+        mask: int = 0,
+        zero: bool = False,
+    ) -> None:
+        """An instruction with the memory operand of `ins`."""
+        disp = ins.disp
+        if not -(1 << 31) <= disp < 1 << 31:
+            raise DoesNotFit("an array is larger than 2 GiB")
+        base = self.pointers[ins.ptr]
+        self.code.parts.append(vector_at(name, width, reg, other, base, disp, imm, mask, zero))
 
     def apply(self, name: str, width: int, reg: int, other: int, value: int, imm: int = -1) -> None:
         """An instruction whose last operand is a value: a register, or folded memory."""
         ins = self.plan.folded.get(value)
         if ins is None:
-            self.emit(name, width, reg, other, self.of(value), imm)
+            self.emit(name, width, reg, other, self.registers.of[value], imm)
         elif ins.op == "const":
             self.pooled(name, width, reg, other, self.constant(ins.imm, ins.type), imm)
         else:
-            self.emit(name, width, reg, other, self.memory(ins), imm)
+            self.emit_at(name, width, reg, other, ins, imm)
 
     def _target(self, ins: vir.Ins) -> int:
         """The result's register; a source that ends here may give its own."""
-        if ins.dst in self.registers.of:
-            return self.of(ins.dst)
+        of, dst = self.registers.of, ins.dst
+        if of[dst] >= 0:
+            return of[dst]
+        last, number = self.plan.last, self.number
         for source in ins.src:
-            if (
-                source in self.registers.of
-                and self.plan.last[source] <= self.number
-                and source != ins.dst
-            ):
-                return self.registers.rename(source, ins.dst)
-        return self.registers.take(ins.dst)
+            if of[source] >= 0 and last[source] <= number and source != dst:
+                return self.registers.rename(source, dst)
+        return self.registers.take(dst)

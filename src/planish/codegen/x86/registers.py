@@ -26,72 +26,95 @@ class DoesNotFit(PlanishError):
 class Plan:
     """What the linear scan and the emitter must know of a kernel.
 
+    flat    its instructions in order
     last    by register, the number of the instruction that uses it last
-    ends    by instruction number, the registers that are free behind it
+    ends    by instruction number, the registers that are free behind it, if any
     folded  registers that never are in a register: their only use reads memory
+    masks   numbers of lanes that instructions are limited to, rising
     """
 
+    flat: list[vir.Ins]
     last: list[int]
-    ends: list[list[int]]
+    ends: list[list[int] | None]
     folded: dict[int, vir.Ins]
+    masks: list[int]
 
 
-def plan_kernel(kernel: vir.Kernel) -> Plan:
+def plan_kernel(body: vir.Body) -> Plan:
     """Live ranges, and which loads become memory operands."""
     flat: list[vir.Ins] = []
     spans: list[tuple[int, int]] = []
-    _flatten(kernel.body, flat, spans)
-    count = kernel.registers
+    _flatten(body.runs, flat, spans)
+    count, lanes = body.registers, body.lanes
     first, last, uses = [-1] * count, [-1] * count, [0] * count
-    for number, ins in enumerate(flat):
-        for register in ins.src:
-            last[register] = number
-            uses[register] += 1
-        register = ins.dst
+    partial = set()
+    for number, (op, type, register, src, _, _, n, _) in enumerate(flat):
+        for source in src:
+            last[source] = number
+            uses[source] += 1
         if register >= 0:
             last[register] = number
             if first[register] < 0:
                 first[register] = number
+        if op in _LIMITED and is_masked(op, type, n, lanes):
+            partial.add(n)
     for begin, end in spans:  # inner loops come before those around them
-        for register in range(count):
-            if first[register] < begin <= last[register] < end:
+        for register, number in enumerate(first):
+            if number < begin and begin <= last[register] < end:
                 last[register] = end
-    folded = _fold(flat, {begin for begin, _ in spans} | {end + 1 for _, end in spans}, uses,
-                   kernel.lanes)  # fmt: skip
-    ends: list[list[int]] = [[] for _ in flat]
+    borders = {begin for begin, _ in spans} | {end + 1 for _, end in spans}
+    folded = _fold(flat, borders, uses, lanes)
+    ends: list[list[int] | None] = [None] * len(flat)
     for register, number in enumerate(last):
         if number >= 0 and register not in folded:
-            ends[number].append(register)
-    return Plan(last, ends, folded)
+            found = ends[number]
+            if found is None:
+                ends[number] = [register]
+            else:
+                found.append(register)
+    return Plan(flat, last, ends, folded, sorted(partial))
 
 
-def _flatten(items: Sequence[vir.Item], flat: list[vir.Ins], spans: list[tuple[int, int]]) -> None:
+_LIMITED = ("load", "store", "lanes", "gather")
+
+
+def is_masked(op: str, type: str, n: int, lanes: int) -> bool:
+    """Whether an instruction must keep off some lanes of a register."""
+    return op == "gather" or n != lanes or (lanes > 1 and lanes * SIZE[type] < 16)
+
+
+def _flatten(runs: Sequence[vir.Item], flat: list[vir.Ins], spans: list[tuple[int, int]]) -> None:
     """Instructions in order, and from which number to which each loop reaches."""
-    for item in items:
-        if isinstance(item, vir.Ins):
-            flat.append(item)
+    for run in runs:
+        if isinstance(run, list):
+            flat += run
             continue
-        assert isinstance(item, vir.Loop)
-        for segment in item.segments:
+        assert isinstance(run, vir.Loop)
+        for segment in run.segments:
             begin = len(flat)
             _flatten(segment.body, flat, spans)
             spans.append((begin, len(flat) - 1))
 
 
 def _fold(
-    flat: Sequence[vir.Ins], borders: set[int], uses: Sequence[int], lanes: int
+    flat: list[vir.Ins], borders: set[int], uses: Sequence[int], lanes: int
 ) -> dict[int, vir.Ins]:
-    """Loads and constants whose one use can read memory itself, in the same straight line."""
+    """Loads and constants whose one use can read memory itself, in the same straight line.
+
+    Where operands change places for it, the instruction in `flat` is exchanged.
+    """
     folded: dict[int, vir.Ins] = {}
     pending: dict[int, vir.Ins] = {}
     for number, ins in enumerate(flat):
-        if number in borders:
-            pending.clear()
-        if pending and ins.op in _FOLDABLE:
-            _fold_into(ins, pending, folded)
-        elif ins.op == "store" and pending:
-            pending = {r: i for r, i in pending.items() if i.op == "const"}
-        if ins.op in _MEMORY and uses[ins.dst] == 1 and _may_fold(ins, lanes):
+        op = ins[0]
+        if pending:
+            if number in borders:
+                pending.clear()
+            elif op in _FOLDABLE:
+                flat[number] = _fold_into(ins, pending, folded)
+            elif op == "store":
+                pending = {r: i for r, i in pending.items() if i.op == "const"}
+        if op in _MEMORY and uses[ins.dst] == 1 and _may_fold(ins, lanes):
             pending[ins.dst] = ins
     return folded
 
@@ -109,14 +132,15 @@ def _may_fold(ins: vir.Ins, lanes: int) -> bool:
 SIZE = {"f32": 4, "i32": 4, "f64": 8, "i64": 8}
 
 
-def _fold_into(ins: vir.Ins, pending: dict[int, vir.Ins], folded: dict[int, vir.Ins]) -> None:
-    source = ins.src
-    if len(set(source)) != len(source):
-        return
+def _fold_into(ins: vir.Ins, pending: dict[int, vir.Ins], folded: dict[int, vir.Ins]) -> vir.Ins:
+    """Fold one operand if it may be; the instruction, its operands in the order that needs."""
+    op, source = ins.op, ins.src
+    if pending.keys().isdisjoint(source) or len(set(source)) != len(source):
+        return ins
     order: tuple[int, ...]
-    if ins.op in ("fma", "fnma"):
+    if op in ("fma", "fnma"):
         order = (1, 0, 2)
-    elif ins.op in _COMMUTATIVE:
+    elif op in _COMMUTATIVE:
         order = (len(source) - 1, 0)
     else:
         order = (len(source) - 1,)
@@ -125,41 +149,41 @@ def _fold_into(ins: vir.Ins, pending: dict[int, vir.Ins], folded: dict[int, vir.
         # An accumulator's first value is a constant with two uses, never folded.
         if register in pending and register != ins.dst:
             folded[register] = pending.pop(register)
-            if ins.op in _COMMUTATIVE and at == 0:
-                ins.src = (source[1], source[0])
-            elif ins.op in ("fma", "fnma") and at == 0:
-                ins.src = (source[1], source[0], source[2])
-            return
+            if at == 0 and op in _COMMUTATIVE:
+                return ins._replace(src=(source[1], source[0]))
+            if at == 0 and op in ("fma", "fnma"):
+                return ins._replace(src=(source[1], source[0], source[2]))
+            return ins
+    return ins
 
 
 class Registers:
-    """Hands out register numbers; knows which are free."""
+    """Hands out register numbers; knows which are free. `of` is each value's, -1 for none."""
 
-    def __init__(self, count: int, name: str) -> None:
-        self._free = list(range(count - 1, -1, -1))
+    def __init__(self, count: int, values: int, name: str) -> None:
+        self.free = list(range(count - 1, -1, -1))
+        self.of = [-1] * values
         self._name = name
         self._count = count
-        self.of: dict[int, int] = {}
 
-    def take(self, value: int) -> int:
-        """A register for a value. Raises DoesNotFit when none is free."""
-        if value in self.of:
-            return self.of[value]
-        if not self._free:
+    def borrow(self) -> int:
+        """A register for a moment; it is to be put back into `free`. Raises DoesNotFit."""
+        if not self.free:
             raise DoesNotFit(
                 f"{self._name} needs more than {self._count} vector registers",
                 hint="take a smaller register tile",
             )
-        self.of[value] = register = self._free.pop()
-        return register
+        return self.free.pop()
+
+    def take(self, value: int) -> int:
+        """A register for a value. Raises DoesNotFit when none is free."""
+        found = self.of[value]
+        if found < 0:
+            found = self.of[value] = self.borrow()
+        return found
 
     def rename(self, old: int, new: int) -> int:
         """The register of a value that ends here, for one that begins."""
-        register = self.of.pop(old)
-        self.of[new] = register
+        register = self.of[new] = self.of[old]
+        self.of[old] = -1
         return register
-
-    def release(self, value: int) -> None:
-        """A value has been used for the last time."""
-        if value in self.of:
-            self._free.append(self.of.pop(value))
