@@ -1,4 +1,4 @@
-"""A build never breaks: on every command line `planish cc` does what the real compiler does."""
+"""Whatever the command line, `planish cc` does what the real compiler does."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 import ziglang
 
 from planish.base.errors import PlanishError
-from planish.build import archives, report_data, units
+from planish.build import archives, report, report_data, units
 from planish.build.blobs import Blobs
 from planish.build.linking import find_link, relink
 from planish.build.mending import mend
@@ -210,3 +210,21 @@ def test_members_of_archives_are_read(tmp_path: Path) -> None:
         assert {Path(n).name: c for n, c in archives.members(data, tmp_path)} == parts
     with pytest.raises(PlanishError):
         list(archives.members((tmp_path / "rcs.a").read_bytes()[:-1], tmp_path))
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_the_report_renders_in_a_browser(tmp_path: Path) -> None:
+    unit: dict[str, object] = {"source": "<b>.c", "problem": "why & how", "own": 0, "result": None}
+    document = {
+        "goal": "size", "budget": "32 builds", "policy": "coreset", "seed": 0, "builds": 9,
+        "left": 3.0, "curve": [[0, 0], [9, 5]], "linked": [], "notes": [],
+        "units": [{**unit, "functions": {}}],
+    }  # fmt: skip
+    path = tmp_path / "page.html"
+    path.write_text(report.page(document, "a <title>"), encoding="utf-8")
+    done = subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/p",
+         "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert "&lt;b&gt;.c" in done.stdout and "why &amp; how" in done.stdout
+    assert "<h2>Ledger</h2>" in done.stdout

@@ -103,7 +103,17 @@ def race(
     blobs = Blobs(record)
     wanted = link.digests
     units = [u for u in recording.units if u.made in wanted and u.bitcode and not u.problem]
-    tasks = {u.made: _task(session, u) for u in units}
+    tasks = {}
+    for unit in units:
+        try:
+            tasks[unit.made] = _task(session, unit)
+        except PlanishError as error:  # a unit of data only, or one that has changed
+            watch(f"{unit.source} stays as it is: {error}")
+    units = [unit for unit in units if unit.made in tasks]
+    if not units:
+        raise UsageError(
+            f"{link.output} is linked from no unit that can be tuned", hint="record it again"
+        )
     with tempfile.TemporaryDirectory(prefix="planish-") as place:
         folder = Path(place)
         own = folder / "own"

@@ -13,6 +13,7 @@ from planish.build.linking import program_size, relink
 from planish.build.symbols import pulled, visible
 from planish.build.units import Link, Recorded, Recording
 from planish.llvm.recipe import Recipe
+from planish.measure.sizes import allocated_bytes
 from planish.store import lockfile
 from planish.store.lockfile import LockEntry
 from planish.tune.result import Result, lock_name
@@ -96,12 +97,12 @@ def tune_whole(
     with tempfile.TemporaryDirectory(prefix="planish-") as folder:
         plain = _linked(link, blobs, {}, None, Path(folder) / "plain")
         # The same linker and front end; `bench/builds.py` compares with the linker's own.
-        lto = 0
+        lto, baseline = plain, b""
         try:
             baseline = build_whole(session, program.task, Recipe(LTO))
             lto = link_whole(program, blobs, baseline, Path(folder) / "lto")
         except PlanishError:
-            lto = plain
+            lto = plain  # it does not build or link; the tuned one still may
         tuned = Path(folder) / "tuned"
         try:
             # As a replay builds it, which the baseline's own artefact need not be.
@@ -109,7 +110,10 @@ def tune_whole(
             best = link_whole(program, blobs, code, tuned)
         except CompileError as error:
             return _left(link, plain, lto, result, f"it does not link: {_last(error)}")
-        if best >= plain or best > lto:
+        if baseline and lto < best:  # objects that are smaller need not link to a smaller program
+            tuned, best = Path(folder) / "lto", lto
+            result = replace(result, recipe=Recipe(LTO), best=allocated_bytes(baseline))
+        if best >= plain:
             words = f"{best:,} bytes linked, the build's own {plain:,}, with LTO {lto:,}"
             return _left(link, plain, lto, result, words)
         sections = program_size(tuned)[1]
