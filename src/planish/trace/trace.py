@@ -15,8 +15,8 @@ from planish.trace.critical import PathStep, WhatIf
 from planish.trace.events import Events, Note, Table
 from planish.trace.graph import Graph, build_graph
 from planish.trace.idle import HostState, Idle, device_idle, stream_idle
+from planish.trace.isolated import Limits, read_isolated
 from planish.trace.kernels import CopyRow, KernelRow, Launches, copy_rows, kernel_rows, launches
-from planish.trace.read import read_table
 from planish.trace.steps import StepRow, step_rows
 from planish.trace.timeline import Breakdown, breakdowns, span, stream_breakdowns
 from planish.trace.work import DeviceWork, device_work
@@ -32,9 +32,9 @@ class Trace:
         self.table = table
 
     @classmethod
-    def read(cls, path: str | Path, *, salvage: bool = False) -> Self:
-        """Read a file; raises UsageError and TraceError."""
-        return cls(read_table(Path(path), salvage=salvage))
+    def read(cls, path: str | Path, *, salvage: bool = False, limits: Limits | None = None) -> Self:
+        """Read a file in a process of its own; raises UsageError and TraceError."""
+        return cls(read_isolated(Path(path), salvage=salvage, limits=limits))
 
     @property
     def events(self) -> Events:
