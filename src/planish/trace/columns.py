@@ -17,6 +17,7 @@ from planish.trace.events import (
     Note,
     Table,
     Thread,
+    index_type,
 )
 
 
@@ -127,8 +128,3 @@ def narrow(values: npt.NDArray[Any], kind: type) -> npt.NDArray[Any]:
         if limit.min <= least and most <= limit.max:
             return values.astype(width, copy=False)
     return values
-
-
-def index_type(count: int) -> type:
-    """The type for indices into `count` elements: half as much memory where that is enough."""
-    return np.int32 if count < 1 << 31 else np.int64

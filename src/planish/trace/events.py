@@ -125,6 +125,16 @@ def is_kind(column: npt.NDArray[np.uint8], *kinds: Kind) -> Flags:
 Narrow = npt.NDArray[Any]  # signed integers of whatever width holds them: codes, not quantities
 
 
+def index_type(count: int) -> type:
+    """The type for indices into `count` elements: half as much memory where that is enough."""
+    return np.int32 if count < 1 << 31 else np.int64
+
+
+def indices(rows: npt.NDArray[Any], count: int) -> Narrow:
+    """Indices into `count` elements in the narrower type."""
+    return rows.astype(index_type(count), copy=False)
+
+
 @dataclass(frozen=True)
 class Events:
     """The columns of COLUMNS as arrays of equal length, sorted by start (then longest first).
