@@ -11,7 +11,8 @@ from planish.base.errors import UsageError
 from planish.trace import critical
 from planish.trace.blame import Blame, BlameRow, blame, blame_rows
 from planish.trace.contexts import Host, Segments, host_contexts, segments
-from planish.trace.critical import PathStep, WhatIf
+from planish.trace.critical import Path as CriticalPath
+from planish.trace.critical import WhatIf
 from planish.trace.events import Events, Note, Table
 from planish.trace.graph import Graph, build_graph
 from planish.trace.idle import HostState, Idle, device_idle, stream_idle
@@ -151,12 +152,12 @@ class Trace:
         """Host calls and device events with what each waits for."""
         return build_graph(self.table, self.work, self.host)
 
-    def critical_path(self) -> list[PathStep]:
+    def critical_path(self) -> CriticalPath:
         """What the run's length hangs on, from the first start to the last end."""
         return self._critical_path
 
     @cached_property
-    def _critical_path(self) -> list[PathStep]:
+    def _critical_path(self) -> CriticalPath:
         return critical.critical_path(self.graph)
 
     def what_if(self, name: str, *, faster: float | None = None) -> WhatIf:
