@@ -65,7 +65,7 @@ def show(
     """Explain FILE (or a folder with one file for each rank)."""
     from planish.base.errors import UsageError
 
-    if path.is_dir():
+    if path.is_dir() and not (path / "trace.db").is_file():
         if html is not None:
             raise UsageError("--html takes one file", hint="give one of the folder's files")
         return _show_ranks(path, as_json, salvage)

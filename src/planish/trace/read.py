@@ -10,6 +10,7 @@ from pathlib import Path
 from planish.base.errors import TraceError, UsageError
 from planish.trace.chrome import is_chrome, read_chrome
 from planish.trace.events import Table
+from planish.trace.hpctrace import read_trace_db
 from planish.trace.jsonstream import Scanner
 from planish.trace.ncu import is_ncu
 from planish.trace.nsys import read_nsys
@@ -31,6 +32,8 @@ def read_table(path: Path, *, salvage: bool = False) -> Table:
     salvage  read what is whole of a damaged file; what was left out stands in the notes
     Raises UsageError (unreadable) and TraceError (damaged, cut short, no known format).
     """
+    if path.is_dir() and (path / "trace.db").is_file():
+        return read_trace_db(path, salvage)
     if path.is_dir():
         raise UsageError(
             f"{path} is a folder", hint="give a file, or a folder with one trace for each rank"
@@ -40,10 +43,12 @@ def read_table(path: Path, *, salvage: bool = False) -> Table:
         raise TraceError(f"{path} is empty", position=0)
     if first.startswith(_SQLITE):
         return read_nsys(str(path), path, salvage)
+    if first.startswith(_HPCTOOLKIT + b"trce"):
+        return read_trace_db(path, salvage)
     if first.startswith(_HPCTOOLKIT):
         raise TraceError(
             f"{path} is an HPCToolkit database: samples, not events",
-            hint=f"planish advise {path} reads it",
+            hint=f"planish advise {path} reads it; its trace.db, if there is one, is a trace",
         )
     if is_ncu(first):
         raise TraceError(
