@@ -27,6 +27,8 @@ _TARGET = re.compile(r"<[^>+]+(?:\+0x(?P<offset>[0-9a-f]+))?>")
 _FIRST = re.compile(r"^\s*\.type\s+(?P<name>[\w.$]+),@function")
 _RANGE = re.compile(r"(?<![\w.])([vsa])(?:(\d+)|\[(\d+):(\d+)\])(?!\w)")
 _NAMED = re.compile(r"(?<![\w.])(vcc|exec|m0|scc|flat_scratch|ttmp\d+)(?:_lo|_hi)?(?!\w)")
+# the address of what is called next is made of the counter and an offset that names it
+_CALLEE = re.compile(r"(?P<name>[\w.$]+)@rel32@lo")
 _WAIT = re.compile(r"\b(vmcnt|lgkmcnt|expcnt|vscnt)\((\d+)\)")
 _NEW_WAIT = re.compile(
     r"^s_wait_((?:load|sample|bvh|store|ds|km|exp)cnt(?:_dscnt)?)\s+(0x[\da-f]+|\d+)"
@@ -126,6 +128,7 @@ def parse_amd_instruction(
     opcode, rest = words[0], words[1] if len(words) > 1 else ""
     operands = split_operands(rest)
     defines, uses = _effects(opcode, operands)
+    callee = _CALLEE.search(rest) if opcode == "s_swappc_b64" or "@rel32@lo" in rest else None
     jump: int | str | None = None
     conditional = ""
     if opcode.startswith(("s_branch", "s_cbranch")):
@@ -135,7 +138,7 @@ def parse_amd_instruction(
     return Instruction(
         offset, text, opcode, (), conditional, frozenset(defines), frozenset(uses), Control(), jump,
         file, line, memory=_MEMORY.match(opcode) is not None,
-        raises=_raised(opcode, names), waits=_waits(text),
+        raises=_raised(opcode, names), waits=_waits(text), calls=callee["name"] if callee else "",
     )  # fmt: skip
 
 

@@ -18,12 +18,13 @@ _LINE = re.compile(
     r"\s*(?:/\*\s*0x(?P<low>[0-9a-f]{16})\s*\*/)?\s*$"
 )
 _HIGH = re.compile(r"^\s*/\*\s*0x(?P<high>[0-9a-f]{16})\s*\*/\s*$")
-_LABEL = re.compile(r"^\s*(?P<name>\.L[\w.$]+):")
+_LABEL = re.compile(r"^\s*(?P<name>[.$][\w.$]+):")
 _SECTION = re.compile(
     r"^\s*\.section\s+\.text\.(?P<name>[\w.$]+)|^\s*Function\s*:\s*(?P<other>\S+)"
 )
 _SOURCE = re.compile(r'//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
 _TARGET = re.compile(r"`\((?P<label>\.L[\w.$]+)\)|(?<![\w.])(?P<offset>0x[0-9a-f]+)\s*$")
+_CALLEE = re.compile(r"`\((?P<name>[\w.$]+)\)")
 _DEPBAR = re.compile(r"\bDEPBAR\.LE\s+(?P<board>SB\d)(?:,\s*0x(?P<count>[0-9a-f]+))?")
 _REGISTER = re.compile(r"(?<![\w.])(?:UR|UP|R|P|B)(?:\d+|Z|T)(?:\.64|\.128)?(?!\w)")
 
@@ -60,6 +61,7 @@ class Instruction:
     memory  whether it reads or writes memory
     raises  counters that count it until it is done: AMD's, and NVIDIA's scoreboards SB0 to SB5
     waits   counters that it waits for, with how many instructions may still be under way
+    calls   the function that it calls, where the listing names one
     """
 
     offset: int
@@ -76,6 +78,7 @@ class Instruction:
     memory: bool = False
     raises: frozenset[str] = frozenset()
     waits: tuple[tuple[str, int], ...] = ()
+    calls: str = ""
 
     @property
     def conditional(self) -> bool:
@@ -166,7 +169,12 @@ def _functions(text: str) -> Iterator[tuple[str, list[Instruction], dict[str, in
             continue
         if found := _SOURCE.search(raw):
             source = (found["file"], int(found["line"]))
-        if found := _LABEL.match(raw):
+        if (found := _LABEL.match(raw)) and found["name"].startswith("$"):
+            # a function that the kernel calls: it lies behind it, in the same section
+            if code:
+                yield name, code, labels
+            name, code, labels = found["name"], [], {}
+        elif found:
             waiting.append(found["name"])
         pending = _LINE.match(raw)
     if pending is not None:
@@ -198,8 +206,13 @@ def parse_instruction(
     return Instruction(
         offset, text, opcode, tuple(modifiers), guard, frozenset(defines), frozenset(uses), control,
         where, file, line, memory=opcode in _MEMORY, raises=_scoreboards(control),
-        waits=_waits(text),
+        waits=_waits(text), calls=_callee(opcode, text),
     )  # fmt: skip
+
+
+def _callee(opcode: str, text: str) -> str:
+    found = _CALLEE.search(text) if opcode == "CALL" else None
+    return found["name"] if found else ""
 
 
 def _scoreboards(control: Control) -> frozenset[str]:
