@@ -86,6 +86,14 @@ def _charge_part(
         _charge(own, host, np.concatenate((leaves, instead)), end[part] - start[part])
 
 
+def ran(host: Host, threads: Sequence[Segments]) -> Blame:
+    """The time of all threads by calling context, as `Blame` has it of idle time."""
+    own = np.zeros(len(host.tree), np.int64)
+    for seg in threads:
+        np.add.at(own, host.node[seg.leaf], seg.end - seg.start)
+    return Blame(own, _inclusive(host, own))
+
+
 def _chosen(threads: Sequence[Segments], keep: Flags) -> list[Segments]:
     """The segments whose leaf is kept; threads without any are left out."""
     made = []

@@ -19,6 +19,7 @@ from planish.base.errors import TraceError
 from planish.trace.columns import Columns
 from planish.trace.events import ABSENT, Kind, Table
 from planish.trace.hpctoolkit import DatabaseFile, open_database, read_contexts, strided
+from planish.trace.lines import PathEvents
 from planish.trace.samples import Context, Place
 
 _ELEMENT = np.dtype([("time", "<u8"), ("context", "<u4")])
@@ -29,7 +30,6 @@ _OPERATIONS = {
     "<gpu memset>": Kind.MEMSET, "<gpu alloc>": Kind.OTHER, "<gpu delete>": Kind.OTHER,
     "<gpu sync>": Kind.DEVICE_SYNC,
 }  # fmt: skip
-_BATCH = 100_000
 _LATEST = 1 << 62  # nanoseconds since the epoch: what is more is damage
 
 
@@ -155,36 +155,14 @@ def _host_events(
 ) -> None:
     """Function by function: an event lasts as long as the path down to it stays the same."""
     paths: dict[int, tuple[str, ...]] = {0: ()}
-    opened: list[tuple[str, int]] = []
-    made: list[tuple[str, int, int]] = []
-
-    def flush() -> None:
-        columns.add(
-            start=[m[1] for m in made],
-            duration=[m[2] for m in made],
-            name=[columns.strings[m[0]] for m in made],
-            kind=[Kind.HOST_OP] * len(made),
-            thread=[thread] * len(made),
-        )
-        made.clear()
-
     unknown = 0
+    made = PathEvents(columns, thread)
     for time, context in zip(line.time.tolist(), line.context.tolist(), strict=True):
         if context not in paths:
             unknown += context not in number
             paths[context] = _functions(contexts, number.get(context, 0))
-        path = paths[context]
-        kept = 0
-        while kept < min(len(path), len(opened)) and opened[kept][0] == path[kept]:
-            kept += 1
-        while len(opened) > kept:
-            name, begun = opened.pop()
-            made.append((name, begun, time - begun))
-        opened += [(name, time) for name in path[kept:]]
-        if len(made) >= _BATCH:
-            flush()
-    if made:
-        flush()
+        made.moment(time, paths[context])
+    made.flush()
     columns.note("contexts that meta.db does not know", unknown)
 
 

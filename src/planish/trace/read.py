@@ -14,6 +14,7 @@ from planish.trace.hpctrace import read_trace_db
 from planish.trace.jsonstream import Scanner
 from planish.trace.ncu import is_ncu
 from planish.trace.nsys import read_nsys
+from planish.trace.perf import MAGIC, is_perf_script, read_perf
 from planish.trace.rocprof import read_rocprof
 from planish.trace.source import Blocks, head
 
@@ -22,7 +23,7 @@ _ROCPROF = b'"rocprofiler-sdk-tool"'
 _HPCTOOLKIT = b"HPCTOOLKIT"
 KNOWN = (
     "Kineto, Chrome, Perfetto and rocprofv3 JSON (also .gz and .zip), Nsight Systems SQLite,"
-    " HPCToolkit databases, Nsight Compute CSV"
+    " HPCToolkit databases, perf.data and perf script's text, Nsight Compute CSV"
 )
 
 
@@ -50,6 +51,8 @@ def read_table(path: Path, *, salvage: bool = False) -> Table:
             f"{path} is an HPCToolkit database: samples, not events",
             hint=f"planish advise {path} reads it; its trace.db, if there is one, is a trace",
         )
+    if first.startswith(MAGIC) or is_perf_script(first):
+        return read_perf(str(path), path, first.startswith(MAGIC))
     if is_ncu(first):
         raise TraceError(
             f"{path} is a table of Nsight Compute: samples, not events",

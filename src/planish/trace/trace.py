@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from planish.base.errors import UsageError
 from planish.trace import critical
-from planish.trace.blame import Blame, BlameRow, blame, blame_rows
+from planish.trace.blame import Blame, BlameRow, blame, blame_rows, ran
 from planish.trace.contexts import Host, Segments, host_contexts, segments
 from planish.trace.critical import Path as CriticalPath
 from planish.trace.critical import WhatIf
@@ -146,6 +146,10 @@ class Trace:
     def blame(self, device: int | None = None, limit: int | None = None) -> list[BlameRow]:
         """Idle time charged to the calling contexts of the host; sums to the idle time."""
         return blame_rows(self.table, self.host, self.charges(device), limit)
+
+    def hot(self, limit: int | None = None) -> list[BlameRow]:
+        """Calling contexts of the host by the time that they ran themselves, the most first."""
+        return blame_rows(self.table, self.host, ran(self.host, self.host_segments), limit)
 
     @cached_property
     def graph(self) -> Graph:
