@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from planish.advise.advice import Advice
+from planish.advise.outcomes import Calibration
 from planish.cli.trace_show import time
 from planish.gpu.contexts import GpuContext
 
@@ -52,3 +53,20 @@ def show_contexts(tree: Sequence[GpuContext], top: int) -> None:
     console.print("  total     own  function")
     for root in sorted(below.get(-1, ()), key=lambda n: -tree[n].total)[:top]:
         show(root, 0)
+
+
+def show_calibration(rows: Sequence[Calibration]) -> None:
+    """A line for each rule: medians of estimates and outcomes."""
+    console = Console(highlight=False, soft_wrap=True)
+    if not rows:
+        console.print("no outcome of advice was kept yet (planish advise BEFORE --outcome AFTER)")
+        return
+    console.print(
+        f"{'rule':26}{'count':>6}{'estimate':>10}{'measured':>10}{'reached':>9}{'above':>7}"
+    )
+    for row in rows:
+        console.print(
+            f"{row.rule:26}{row.count:6}{row.estimate:9.2f}x{row.measured:9.2f}x{row.reached:9.0%}"
+            f"{row.overrun:7}"
+        )
+    console.print("medians; reached: measured gain over estimated; above: faster than the bound")
