@@ -88,6 +88,10 @@ def test_without_perf_or_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(cpu, "PARANOID", tmp_path / "paranoid")
     with pytest.raises(UsageError, match="perf_event_paranoid is 4"):
         perf_command(["true"], tmp_path / "x", 99)
+    with pytest.raises(UsageError, match="cannot start"):
+        monkeypatch.setattr(shutil, "which", lambda name: str(fake) if name == "perf" else None)
+        perf_command(["nosuchprogram"], tmp_path / "x", 99)
+    monkeypatch.setattr(shutil, "which", lambda _: str(fake))
     (tmp_path / "paranoid").write_text("1\n")
     with pytest.raises(UsageError, match="Access is limited"):
         perf_command(["true"], tmp_path / "x", 99)

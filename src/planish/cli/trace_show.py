@@ -168,7 +168,7 @@ def show_ranks(ranks: Ranks) -> None:
         if row.straggler:
             console.print(f"straggler: rank {row.rank}, {time(row.compute)} of compute")
     for file, why in ranks.failed:
-        console.print(f"left out: {file}: {why}")
+        console.print(f"left out: {why}" if file in why else f"left out: {file}: {why}")
 
 
 def show_diff(found: Diff, top: int) -> None:

@@ -23,6 +23,8 @@ def perf_command(words: Sequence[str], out: Path, frequency: int) -> list[str]:
     perf = shutil.which("perf")
     if perf is None:
         raise UsageError("perf is not installed", hint="install it (Debian: linux-perf)")
+    if shutil.which(words[0]) is None:
+        raise UsageError(f"cannot start {words[0]}: no such program", hint="check the name")
     options = ["-q", "-e", _EVENT, "-F", str(frequency), "--call-graph", "fp"]
     with tempfile.NamedTemporaryFile(prefix="planish-perf-") as file:
         tried = subprocess.run(
