@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -132,11 +133,11 @@ def measure(python: str, code: str, path: Path, rounds: int) -> dict[str, float]
     return best
 
 
-def compare(folder: Path, hta: str | None, rounds: int) -> None:
+def compare(folder: Path, hta: str | None, rounds: int, files: Sequence[str]) -> None:
     """A line for each file."""
     print(f"{'file':22}{'planish':>10}{'+ blame':>9}{'memory':>9}{'HTA':>9}{'memory':>9}"
           f"{'faster':>9}{'smaller':>9}  idle and compute")  # fmt: skip
-    for name in FILES:
+    for name in files:
         path = folder / f"{name}.json.gz"
         ours = measure(sys.executable, OURS, path, rounds)
         if isinstance(ours, str):
@@ -219,12 +220,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--traces", type=Path, help="folder with the shared Kineto files")
     parser.add_argument("--hta", help="a Python that has HolisticTraceAnalysis")
+    parser.add_argument("--only", nargs="*", default=FILES, metavar="NAME", help="of the files")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, nargs="*", help="sizes in GB of synthetic traces")
     parser.add_argument("--folder", type=Path, help="where synthetic traces are written")
     options = parser.parse_args()
     if options.traces:
-        compare(options.traces, options.hta, options.rounds)
+        compare(options.traces, options.hta, options.rounds, options.only)
     if options.scale:
         scale(sorted(options.scale), options.folder)
     if not options.traces and not options.scale:
