@@ -10,10 +10,8 @@ from pathlib import Path
 from planish.base.errors import TraceError, UsageError
 from planish.trace.chrome import is_chrome, read_chrome
 from planish.trace.events import Table
-from planish.trace.hpctrace import read_trace_db
 from planish.trace.jsonstream import Scanner
 from planish.trace.ncu import is_ncu
-from planish.trace.nsys import read_nsys
 from planish.trace.perf import MAGIC, is_perf_script, read_perf
 from planish.trace.rocprof import read_rocprof
 from planish.trace.source import Blocks, head
@@ -34,7 +32,7 @@ def read_table(path: Path, *, salvage: bool = False) -> Table:
     Raises UsageError (unreadable) and TraceError (damaged, cut short, no known format).
     """
     if path.is_dir() and (path / "trace.db").is_file():
-        return read_trace_db(path, salvage)
+        return _read_hpctoolkit(path, salvage)
     if path.is_dir():
         raise UsageError(
             f"{path} is a folder", hint="give a file, or a folder with one trace for each rank"
@@ -43,9 +41,11 @@ def read_table(path: Path, *, salvage: bool = False) -> Table:
     if not first:
         raise TraceError(f"{path} is empty", position=0)
     if first.startswith(_SQLITE):
+        from planish.trace.nsys import read_nsys
+
         return read_nsys(str(path), path, salvage)
     if first.startswith(_HPCTOOLKIT + b"trce"):
-        return read_trace_db(path, salvage)
+        return _read_hpctoolkit(path, salvage)
     if first.startswith(_HPCTOOLKIT):
         raise TraceError(
             f"{path} is an HPCToolkit database: samples, not events",
@@ -59,6 +59,12 @@ def read_table(path: Path, *, salvage: bool = False) -> Table:
             hint=f"planish advise {path} reads it",
         )
     return _read_json(path, salvage)
+
+
+def _read_hpctoolkit(path: Path, salvage: bool) -> Table:
+    from planish.trace.hpctrace import read_trace_db
+
+    return read_trace_db(path, salvage)
 
 
 @contextlib.contextmanager
