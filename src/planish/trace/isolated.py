@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import mmap
 import os
+import resource
 import sys
 import tempfile
 import threading
@@ -36,6 +37,9 @@ _LEAST_SECONDS = 120.0
 _BYTES_A_SECOND = 500_000  # of the file as it lies on disk; far below what any machine reads
 _FORKED_PAGES = 1 << 19  # a process larger than 2 GiB is slow to fork
 
+_WHOLE = 1 << 46  # the reader bounds itself, by what it has when it begins
+
+_Request = tuple[str, bool, str, int]  # path, salvage, where the columns go, bytes of memory
 Layout = list[tuple[str, str, int, int]]  # column, type, first byte, elements
 
 
@@ -66,7 +70,7 @@ def read_isolated(path: Path, *, salvage: bool = False, limits: Limits | None = 
     """
     given = (limits or Limits()).for_file(path)
     with tempfile.NamedTemporaryFile(prefix="planish-columns-") as file:
-        reply = _ask((str(path), salvage, file.name), given)
+        reply = _ask((str(path), salvage, file.name, given.memory), given)
         if reply.failure is not None:
             raise _failed(path, reply, given)
         kind, value = reply.value
@@ -86,8 +90,9 @@ def preload(_: None) -> None:
 def make_reader(_: Any) -> Callable[[Any, dict[str, bytes]], Any]:
     """A worker's handler: reads one file, writes its columns to another."""
 
-    def read(request: tuple[str, bool, str], _: dict[str, bytes]) -> Any:
-        path, salvage, out = request
+    def read(request: _Request, _: dict[str, bytes]) -> Any:
+        path, salvage, out, memory = request
+        _bound(memory)
         try:
             table = read_table(Path(path), salvage=salvage)
         except PlanishError as error:
@@ -104,6 +109,14 @@ def make_reader(_: Any) -> Callable[[Any, dict[str, bytes]], Any]:
         return "table", (replace(table, events=None, details=None), layout)  # type: ignore[arg-type]
 
     return read
+
+
+def _bound(memory: int) -> None:
+    """Let this process grow by so many bytes of address space from here on."""
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    size, _ = _pages()
+    if size:
+        resource.setrlimit(resource.RLIMIT_AS, (size * mmap.PAGESIZE + memory, most))
 
 
 def _write(part: Events | Details, file: IO[bytes]) -> Layout:
@@ -156,17 +169,16 @@ def _failed(path: Path, reply: Reply, limits: Limits) -> PlanishError:
 _kept: dict[Limits, Pool] = {}
 
 
-def _ask(request: tuple[str, bool, str], limits: Limits) -> Reply:
+def _ask(request: _Request, limits: Limits) -> Reply:
     call = [Call(None, request)]
     if not _forkable():
         # the limits are the pool's; the clean process is worth keeping for files of equal size
         return _clean_pool(limits).run(call)[0]
     held.load(_HANDLER, None)
-    memory = limits.memory + _pages()[0] * mmap.PAGESIZE
     with warnings.catch_warnings():
         # NumPy's threads make Python warn of the fork; they idle, and the fork calls no BLAS
         warnings.simplefilter("ignore", DeprecationWarning)
-        with Pool(_HANDLER, seconds=limits.seconds, memory=memory) as pool:
+        with Pool(_HANDLER, seconds=limits.seconds, memory=_WHOLE) as pool:
             return pool.run(call)[0]
 
 
@@ -178,7 +190,7 @@ def _clean_pool(limits: Limits) -> Pool:
     if limits not in _kept:
         while _kept:
             _kept.popitem()[1].close()
-        _kept[limits] = Pool(_HANDLER, seconds=limits.seconds, memory=limits.memory + (1 << 30))
+        _kept[limits] = Pool(_HANDLER, seconds=limits.seconds, memory=_WHOLE)
         atexit.register(_kept[limits].close)
     return _kept[limits]
 
