@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import multiprocessing
+import os
 import random
 import resource
 import sys
@@ -24,21 +25,30 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.mutate import mutations
 from support.traces import training
 
-SECONDS = 30.0
+SECONDS = 30.0  # of processor time: a busy machine is no hang
+PATIENCE = 600.0  # of wall time
 MEMORY = 4 << 30
 LARGEST = 1_200_000  # bytes of a seed: larger ones only repeat themselves
+
+
+PERF = """prog 10/10   100.010000000:   10000000 cpu-clock:u:
+\t          1100 outer+0x7 (/usr/bin/prog)
+\t          3000 main+0x3 (/usr/bin/prog)
+
+"""
 
 
 def serve(pipe: Connection) -> None:
     """Read and explain each path that comes; answer with one word."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     from planish.base.errors import PlanishError
+    from planish.trace.read import read_table
     from planish.trace.trace import Trace
 
     while True:
         path, salvage = pipe.recv()
         try:
-            trace = Trace.read(path, salvage=salvage)
+            trace = Trace(read_table(path, salvage=salvage))
             trace.summary(5)
             for row in trace.breakdown():
                 if int(trace.charges(row.device).own.sum()) != row.idle:
@@ -66,10 +76,12 @@ class Worker:
 
     def ask(self, path: Path, salvage: bool) -> tuple[str, str]:
         self._pipe.send((path, salvage))
+        begin, spent = time.monotonic(), self._spent()
         try:
-            if self._pipe.poll(SECONDS):
-                answer: tuple[str, str] = self._pipe.recv()
-                return answer
+            while time.monotonic() - begin < PATIENCE and self._spent() - spent < SECONDS:
+                if self._pipe.poll(1.0):
+                    answer: tuple[str, str] = self._pipe.recv()
+                    return answer
             self._process.kill()
             answer = ("HUNG", "")
         except EOFError:
@@ -78,23 +90,31 @@ class Worker:
         self._start()
         return answer
 
+    def _spent(self) -> float:
+        """Seconds of processor time that the process has used."""
+        try:
+            words = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            return 0.0
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
     def close(self) -> None:
         self._process.kill()
         self._process.join()
 
 
-def seeds(folder: Path | None) -> list[tuple[str, bytes]]:
+def seeds(folder: Path | None, largest: int) -> list[tuple[str, bytes]]:
     """Names and contents."""
-    found = [("synthetic.json", training().text().encode())]
+    found = [("synthetic.json", training().text().encode()), ("perf.txt", PERF.encode() * 50)]
     for path in sorted(folder.rglob("*")) if folder else ():
         if not path.is_file() or path.name.endswith((".md", ".db")):
             continue
         data = path.read_bytes()
         if path.name.endswith(".gz"):
             text = gzip.decompress(data)
-            if len(text) <= LARGEST:
+            if len(text) <= largest:
                 found.append((path.name.removesuffix(".gz"), text))
-        if len(data) <= 2 * LARGEST:
+        if len(data) <= 2 * largest:
             found.append((path.name, data))
     return found
 
@@ -104,10 +124,11 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--traces", type=Path)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--largest", type=int, default=LARGEST, help="bytes of a seed, unpacked")
     options = parser.parse_args()
     rng = random.Random(options.seed)
     kinds: Counter[str] = Counter()
-    material = seeds(options.traces)
+    material = seeds(options.traces, options.largest)
     worker = Worker()
     begin, slowest = time.monotonic(), 0.0
     with tempfile.TemporaryDirectory() as folder:

@@ -6,8 +6,10 @@
 Each measurement is a fresh process: import, load, breakdown by device, kernel sums, idle time by
 cause (HTA: get_temporal_breakdown, get_gpu_kernel_breakdown, get_idle_time_breakdown, without
 pictures, the last step included). Planish's side also nests the host's calls and charges the
-idle time to them, for which HTA has nothing. Best of --rounds; peak memory is the process's
-largest resident set. HTA leaves device events out whose launch is not in the trace; "equal on
+idle time to them, for which HTA has nothing. Best of --rounds. Peak memory is the
+largest sum over the process and all that it started (each page divided by the processes that
+share it, sampled every 30 ms); "anonymous" leaves the pages of files out, which the system can
+drop. HTA leaves device events out whose launch is not in the trace; "equal on
 launched events" says that the numbers are the same once Planish does so too. It is no
 dependency: install it into an environment of its own (pip install HolisticTraceAnalysis).
 """
@@ -16,9 +18,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -26,7 +31,7 @@ FILES = ("kineto-diff-control", "kineto-diff-test", "kineto-nccl", "kineto-h100-
          "kineto-mi300-qwen")  # fmt: skip
 
 OURS = """
-import json, resource, sys, time
+import json, sys, time
 begin = time.perf_counter()
 import planish.trace.trace as t
 imported = time.perf_counter()
@@ -43,13 +48,13 @@ from planish.trace.timeline import breakdown
 launched = trace.work.where(trace.work.launch >= 0)
 linked = breakdown(launched, row.device, None) if len(launched) else row
 print(json.dumps({"import": imported - begin, "load": loaded - imported, "analyse": plain - loaded,
-    "blame": end - plain, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    "idle": row.idle / 1000, "compute": row.compute / 1000, "events": len(trace.events),
+    "blame": end - plain, "idle": row.idle / 1000, "compute": row.compute / 1000,
+    "events": len(trace.events),
     "linked_idle": linked.idle / 1000, "linked_compute": linked.compute / 1000}))
 """
 
 THEIRS = """
-import json, logging, resource, sys, time, warnings
+import json, logging, sys, time, warnings
 warnings.filterwarnings("ignore"); logging.disable(logging.CRITICAL)
 begin = time.perf_counter()
 from hta.trace_analysis import TraceAnalysis
@@ -61,33 +66,78 @@ trace.get_gpu_kernel_breakdown(visualize=False, num_kernels=10**6, include_memor
 trace.get_idle_time_breakdown(ranks=[0], visualize=False)
 end = time.perf_counter()
 print(json.dumps({"import": imported - begin, "load": loaded - imported, "analyse": end - loaded,
-    "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     "idle": float(row["idle_time(us)"][0]), "compute": float(row["compute_time(us)"][0])}))
 """
+
+
+class Peak(threading.Thread):
+    """The most memory of a process and its descendants, in kB, sampled while it runs."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.whole = self.anonymous = 0
+        self._pid = pid
+        self._stop_now = threading.Event()
+        self.start()
+
+    def stop(self) -> None:
+        self._stop_now.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._stop_now.wait(0.03):
+            sums = {"Pss:": 0, "Pss_Anon:": 0}
+            for pid in descendants(self._pid):
+                try:
+                    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+                except OSError:
+                    continue
+                for words in map(str.split, lines):
+                    if words[0] in sums:
+                        sums[words[0]] += int(words[1])
+            self.whole = max(self.whole, sums["Pss:"])
+            self.anonymous = max(self.anonymous, sums["Pss_Anon:"])
+
+
+def descendants(pid: int) -> list[int]:
+    """The process and all below it."""
+    found = [pid]
+    for one in found:
+        for task in Path(f"/proc/{one}/task").glob("*/children"):
+            try:
+                found += [int(word) for word in task.read_text().split()]
+            except OSError:
+                continue
+    return found
 
 
 def measure(python: str, code: str, path: Path, rounds: int) -> dict[str, float] | str:
     """The best of several fresh processes, or the last line of what one said while failing."""
     best: dict[str, float] | None = None
     for _ in range(rounds):
-        done = subprocess.run(
-            [python, "-c", code, str(path)], capture_output=True, text=True, timeout=1800,
-            env={"HTA_DISABLE_NS_ROUNDING": "1", "PATH": "/usr/bin:/bin"},
+        program = subprocess.Popen(
+            [python, "-c", code, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env={"HTA_DISABLE_NS_ROUNDING": "1", "PATH": "/usr/bin:/bin",
+                            "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
         )  # fmt: skip
-        if done.returncode:
-            return (done.stderr.strip().splitlines() or ["failed"])[-1]
-        found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+        peak = Peak(program.pid)
+        out, said = program.communicate(timeout=3600)
+        peak.stop()
+        if program.returncode:
+            return (said.strip().splitlines() or ["failed"])[-1]
+        found: dict[str, float] = json.loads(out.strip().splitlines()[-1])
+        found |= {"memory": peak.whole / 1024, "anonymous": peak.anonymous / 1024}
         if best is None or found["load"] + found["analyse"] < best["load"] + best["analyse"]:
             best = found
     assert best is not None
     return best
 
 
-def compare(folder: Path, hta: str | None, rounds: int) -> None:
+def compare(folder: Path, hta: str | None, rounds: int, files: Sequence[str]) -> None:
     """A line for each file."""
     print(f"{'file':22}{'planish':>10}{'+ blame':>9}{'memory':>9}{'HTA':>9}{'memory':>9}"
           f"{'faster':>9}{'smaller':>9}  idle and compute")  # fmt: skip
-    for name in FILES:
+    for name in files:
         path = folder / f"{name}.json.gz"
         ours = measure(sys.executable, OURS, path, rounds)
         if isinstance(ours, str):
@@ -143,6 +193,7 @@ def synthesise(file: IO[str], size: float) -> int:
 def scale(sizes: list[float], folder: Path | None) -> None:
     """Time and memory over size, with the slope between the smallest and the largest."""
     points: list[tuple[float, float]] = []
+    anonymous: list[float] = []
     for size in sizes:
         with tempfile.NamedTemporaryFile("w", suffix=".json", dir=folder) as file:
             events = synthesise(file, size * 1e9)
@@ -151,26 +202,31 @@ def scale(sizes: list[float], folder: Path | None) -> None:
         if isinstance(found, str):
             raise SystemExit(found)
         points.append((size, found["memory"]))
+        anonymous.append(found["anonymous"])
         print(
             f"{size:5.1f} GB  {events:>11,} events  load {found['load']:7.2f} s  analyse"
             f" {found['analyse']:6.2f} s  blame {found['blame']:6.2f} s  peak"
-            f" {found['memory']:7.0f} MB  {size * 1000 / found['load']:5.0f} MB/s"
+            f" {found['memory']:7.0f} MB (anonymous {found['anonymous']:6.0f} MB)"
+            f"  {size * 1000 / found['load']:5.0f} MB/s",
+            flush=True,
         )
     if len(points) > 1:
         slope = (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
-        print(f"slope: {slope:.0f} MB of memory for each GB of trace")
+        alone = (anonymous[-1] - anonymous[0]) / (points[-1][0] - points[0][0])
+        print(f"slope: {slope:.0f} MB of memory for each GB of trace ({alone:.0f} anonymous)")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--traces", type=Path, help="folder with the shared Kineto files")
     parser.add_argument("--hta", help="a Python that has HolisticTraceAnalysis")
+    parser.add_argument("--only", nargs="*", default=FILES, metavar="NAME", help="of the files")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, nargs="*", help="sizes in GB of synthetic traces")
     parser.add_argument("--folder", type=Path, help="where synthetic traces are written")
     options = parser.parse_args()
     if options.traces:
-        compare(options.traces, options.hta, options.rounds)
+        compare(options.traces, options.hta, options.rounds, options.only)
     if options.scale:
         scale(sorted(options.scale), options.folder)
     if not options.traces and not options.scale:

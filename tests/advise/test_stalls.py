@@ -162,3 +162,25 @@ def test_a_table_of_nsight_compute(tmp_path: Path, capsys: pytest.CaptureFixture
     path.write_text('"#","Source","stall_long_sb"\n')
     with pytest.raises(TraceError, match="no samples"):
         advise_path(path)
+
+
+def test_contexts_of_a_listing(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["advise", str(database), "--listing", str(LISTING), "--contexts", "--json"])
+    nodes = json.loads(capsys.readouterr().out)
+    assert sum(node["own"] for node in nodes) == 100
+    main(["advise", str(database), "--listing", str(LISTING), "--contexts"])
+    assert "100.0%" in capsys.readouterr().out
+
+
+def test_blocks_and_threads_too_few(tmp_path: Path) -> None:
+    """Launch geometry of one kernel: 10 blocks of 32 threads where 64 warps fit."""
+    shape = {
+        "GKER:COUNT": 2.0, "GKER:BLK_THR_ACUMU": 64.0, "GKER:WARP_AVL_ACUMU": 128.0,
+        "GKER:BLKS_AVG_ACUMU": 20.0,
+    }  # fmt: skip
+    values = {10: {**sample(20, GMEM=80), **shape}}
+    write_database(tmp_path / "db", values, [*METRICS, *shape])
+    found = {a.rule: a for a in advise_path(tmp_path / "db")}
+    assert found["block-increase"].saved == pytest.approx(100 * (1 - 10 / 80))
+    gain = occupancy_speedup(0.2, 32, 64)
+    assert found["thread-increase"].speedup == pytest.approx(gain)

@@ -11,6 +11,7 @@ from support.mutate import mutations
 from support.traces import training
 
 from planish.base.errors import PlanishError
+from planish.trace.read import read_table
 from planish.trace.trace import Trace
 
 
@@ -24,7 +25,7 @@ def test_mutated_traces(tmp_path: Path, salvage: bool, indent: int | None) -> No
         path = tmp_path / "m.json"
         path.write_bytes(data)
         try:
-            trace = Trace.read(path, salvage=salvage)
+            trace = Trace(read_table(path, salvage=salvage))
         except PlanishError as error:
             assert "\n" not in str(error)
             refused += 1

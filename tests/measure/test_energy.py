@@ -204,3 +204,89 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert found["kernels"][0]["what"] == "a"
     main(["trace", str(path), "--energy", str(tmp_path / "e.json")])
     assert "energy of gpu 0" in capsys.readouterr().out
+
+
+class AmdGpus:
+    """AMD SMI as its package shows it: two GPUs, one with a counter, one with power only."""
+
+    class AmdSmiException(Exception):
+        pass
+
+    def __init__(self, counters: list[float], watts: list[object]) -> None:
+        self.counters, self.watts = iter(counters), iter(watts)
+
+    def amdsmi_init(self) -> None:
+        pass
+
+    def amdsmi_get_processor_handles(self) -> list[str]:
+        return ["counter", "power"]
+
+    def amdsmi_get_energy_count(self, handle: str) -> dict[str, float]:
+        if handle == "power":
+            raise self.AmdSmiException("not supported")
+        return {"energy_accumulator": next(self.counters), "counter_resolution": 15.3}
+
+    def amdsmi_get_power_info(self, handle: str) -> dict[str, object]:
+        return {"current_socket_power": "N/A", "average_socket_power": next(self.watts)}
+
+    def amdsmi_get_violation_status(self, handle: str) -> dict[str, object]:
+        return {"active_ppt_pwr": handle == "counter", "active_vr_thrm": "N/A"}
+
+
+def test_amd_gpus_with_a_known_integral(tmp_path: Path) -> None:
+    ticks = [1000 + 100_000 * i for i in range(12)]
+    gpus = AmdGpus([float(t) for t in ticks], [300.0] * 12)
+    chip = tmp_path / "hwmon" / "hwmon0"
+    chip.mkdir(parents=True)
+    (chip / "name").write_text("amdgpu\n")
+    (chip / "power1_average").write_text("300000000\n")
+    found = find_meters(tmp_path / "none", tmp_path / "hwmon", SimpleNamespace(
+        NVMLError=OSError, nvmlInit=lambda: None, nvmlDeviceGetCount=lambda: 0), gpus)  # fmt: skip
+    # what AMD SMI shows is not counted again from hwmon
+    assert [s.name for s in found.sources] == ["gpu 0", "gpu 1"]
+    now = iter(range(0, 100 * S, S // 2))
+    sampler = Sampler(found.sources, 1000.0, lambda: next(now))
+    for _ in range(4):
+        sampler.sample()
+    sampler.close()
+    counter, power = sampler.series
+    steps = len(counter.times) - 1
+    spent = energy(counter, counter.times[0], counter.times[-1], 1000.0)
+    assert spent.joules == pytest.approx(steps * 100_000 * 15.3e-6)
+    length = power.times[-1] - power.times[0]
+    assert energy(power, power.times[0], power.times[-1], 1000.0).joules == pytest.approx(
+        300.0 * length / S
+    )
+    assert counter.flags == {"power cap": len(counter.times)}
+    assert power.flags == {}
+
+
+def test_amd_gpus_that_know_nothing(tmp_path: Path) -> None:
+    gpus = AmdGpus([], ["N/A"])
+    gpus.amdsmi_get_processor_handles = lambda: ["power"]  # type: ignore[method-assign]
+    found = find_meters(tmp_path, tmp_path, SimpleNamespace(
+        NVMLError=OSError, nvmlInit=lambda: None, nvmlDeviceGetCount=lambda: 0), gpus)  # fmt: skip
+    assert found.sources == ()
+    assert "knows no power" in found.missing[0]
+
+
+def test_hwmon_power_and_energy_with_a_known_integral(tmp_path: Path) -> None:
+    for number, (name, file) in enumerate((("cpu", "power1_input"), ("board", "energy1_input"))):
+        chip = tmp_path / f"hwmon{number}"
+        chip.mkdir()
+        (chip / "name").write_text(name)
+        (chip / file).write_text("0")
+    found = find_meters(tmp_path / "none", tmp_path)
+    assert [s.is_counter for s in found.sources] == [False, True]
+    now = iter(range(0, 100 * S, S // 2))
+    sampler = Sampler(found.sources, 1000.0, lambda: next(now))
+    for step in range(1, 9):  # watts rise by 10 a sample; the counter by 3 J
+        (tmp_path / "hwmon0" / "power1_input").write_text(str(10_000_000 * step))
+        (tmp_path / "hwmon1" / "energy1_input").write_text(str(3_000_000 * step))
+        sampler.sample()
+    sampler.close()
+    power, counter = sampler.series
+    apart = (power.times[1] - power.times[0]) / S
+    wanted = sum((10 * i + 10 * (i + 1)) / 2 * apart for i in range(8))
+    assert energy(power, power.times[0], power.times[8], 1000.0).joules == pytest.approx(wanted)
+    assert energy(counter, counter.times[0], counter.times[8], 1000.0).joules == pytest.approx(24)

@@ -123,3 +123,42 @@ def _cct(values: Values, numbers: dict[str, int]) -> bytes:
     struct.pack_into("<Q", heap.data, 0x18, section)
     heap.add(b"__ctx.db")
     return bytes(heap.data)
+
+
+def write_traces(
+    folder: Path, lines: list[tuple[list[tuple[str, int]], list[tuple[int, int]]]]
+) -> None:
+    """Adds a trace.db to a database: for each line its identity, and (time, context) pairs."""
+    kinds = sorted({kind for identity, _ in lines for kind, _ in identity})
+    meta = bytearray((folder / "meta.db").read_bytes())
+    heap = _Heap(0)
+    heap.data = meta
+    places = [heap.text(kind) for kind in kinds]
+    names = heap.add(struct.pack(f"<{len(kinds)}Q", *places))
+    struct.pack_into("<Q", heap.data, 0x28, heap.add(struct.pack("<QB", names, len(kinds))))
+    (folder / "meta.db").write_bytes(bytes(heap.data))
+
+    heap = _Heap(0)
+    heap.data = bytearray((folder / "profile.db").read_bytes())
+    rows = struct.pack("<QQIxxxxQQIxxxx", 0, 0, 0, 0, 0, 1)
+    for identity, _ in lines:
+        ids = b"".join(struct.pack("<BxHIQ", kinds.index(k), 0, v, v) for k, v in identity)
+        rows += struct.pack("<QQIxxxxQQIxxxx", 0, 0, 0, 0,
+                            heap.add(struct.pack("<Hxxxxxx", len(identity)) + ids), 0)  # fmt: skip
+    section = heap.add(struct.pack("<QIB", heap.add(rows), len(lines) + 1, 48))
+    struct.pack_into("<Q", heap.data, 0x18, section)
+    (folder / "profile.db").write_bytes(bytes(heap.data))
+
+    heap = _header(b"trce", 0x20)
+    rows = b""
+    for index, (_, pairs) in enumerate(lines, start=1):
+        data = b"".join(struct.pack("<QI", time, context) for time, context in pairs)
+        first = heap.add(data)
+        rows += struct.pack("<IxxxxQQ", index, first, first + len(data))
+    times = [time for _, pairs in lines for time, _ in pairs]
+    section = heap.add(
+        struct.pack("<QIBxxxQQ", heap.add(rows), len(lines), 24, min(times), max(times))
+    )
+    struct.pack_into("<Q", heap.data, 0x18, section)
+    heap.add(b"trace.db")
+    (folder / "trace.db").write_bytes(bytes(heap.data))

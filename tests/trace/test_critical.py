@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.traces import DEVICE_EVENTS, HOST_EVENTS, Builder, random_trace, training
 
 from planish.base.errors import UsageError
@@ -98,3 +100,62 @@ def test_the_path_goes_through_the_thread_that_does_the_work(tmp_path: Path) -> 
     charged = {row.path: row.own for row in trace.blame()}
     # 20-30 and 210-220 us, when no thread but the blocked one runs
     assert charged["## backward ##",] == 20_000
+
+
+LENGTHS = st.lists(st.integers(1, 200), min_size=1, max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(LENGTHS, st.integers(2, 5))
+def test_a_chain_gains_what_its_kernels_lose(lengths: list[int], factor: int) -> None:
+    """Launched ahead, one behind the other: the end moves by exactly what the kernels lose."""
+    made, clock = Builder(), 1000
+    for i, length in enumerate(lengths):
+        made.call("cudaLaunchKernel", 2 * i, 1, i + 1)
+        made.kernel("k", clock, length, i + 1)
+        clock += length
+    with tempfile.TemporaryDirectory() as folder:
+        what = made.trace(Path(folder)).what_if("k", faster=factor)
+    lost = sum(1000 * n - round(1000 * n / factor) for n in lengths)
+    assert what.before - what.after == lost
+
+
+@settings(max_examples=60, deadline=None)
+@given(LENGTHS, LENGTHS)
+def test_of_two_streams_the_longer_decides(one: list[int], other: list[int]) -> None:
+    """Removing nothing but the shorter stream's time gains nothing; the longer's gains the rest."""
+    made, link = Builder(), 1
+    for stream, (name, lengths) in enumerate((("a", one), ("b", other)), start=7):
+        clock = 1000
+        for length in lengths:
+            made.call("cudaLaunchKernel", link, 1, link)
+            made.kernel(name, clock, length, link, stream=stream)
+            clock, link = clock + length, link + 1
+    with tempfile.TemporaryDirectory() as folder:
+        trace = made.trace(Path(folder))
+    for name, mine, rest in (("a", sum(one), sum(other)), ("b", sum(other), sum(one))):
+        lengths = one if name == "a" else other
+        faster = sum(round(1000 * n / 4) for n in lengths)
+        what = trace.what_if(name, faster=4)
+        assert what.before - what.after == 1000 * max(mine, rest) - max(faster, 1000 * rest)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 100), st.integers(1, 100)), min_size=1, max_size=6))
+def test_without_synchronising_host_and_device_overlap(rounds: list[tuple[int, int]]) -> None:
+    """Rounds of launch, kernel, wait, host work: without the waits they run side by side."""
+    made, clock = Builder(), 0
+    for i, (kernel, host) in enumerate(rounds):
+        made.call("cudaLaunchKernel", clock, 1, i + 1)
+        made.kernel("k", clock + 1, kernel, i + 1)
+        made.call("cudaDeviceSynchronize", clock + 1, kernel, 100 + i)
+        made.host("work", clock + 1 + kernel, host)
+        clock += 1 + kernel + host
+    with tempfile.TemporaryDirectory() as folder:
+        what = made.trace(Path(folder)).what_if("cudaDeviceSynchronize")
+    # the host goes on at once; a kernel starts when it is launched and the one before has ended
+    launch = end = 0
+    for kernel, host in rounds:
+        end = max(end, launch + 1) + kernel
+        launch += 1 + host
+    assert what.after == 1000 * max(end, 0)

@@ -6,11 +6,13 @@ from pathlib import Path
 
 from planish.advise.advice import Advice, ranked
 from planish.advise.rules import advise_ranks, advise_trace
-from planish.advise.sources import advise_sources
+from planish.advise.sources import advise_sources, join
 from planish.advise.stalls import advise_samples
 from planish.base.errors import UsageError
 from planish.base.files import read_bytes
-from planish.gpu.sass import parse_sass
+from planish.gpu.amd import is_amd, parse_amd
+from planish.gpu.contexts import GpuContext, gpu_contexts
+from planish.gpu.sass import Function, parse_sass
 from planish.trace.hpctoolkit import find_parts, read_hpctoolkit
 from planish.trace.ncu import is_ncu, read_ncu
 from planish.trace.ranks import read_ranks, trace_files
@@ -29,8 +31,7 @@ def advise_path(path: Path, *, salvage: bool = False, sass: Path | None = None) 
     if samples is not None:
         found = advise_samples(samples)
         if sass is not None:
-            functions = parse_sass(read_bytes(sass).decode(errors="replace"))
-            found = ranked([*found, *advise_sources(samples, functions)])
+            found = ranked([*found, *advise_sources(samples, read_listing(sass))])
         return found
     if sass is not None:
         raise UsageError("--sass goes with samples", hint=f"{path} holds none")
@@ -43,6 +44,30 @@ def advise_path(path: Path, *, salvage: bool = False, sass: Path | None = None) 
         *advise_ranks(ranks),
         *advise_trace(Trace.read(slowest.file, salvage=salvage)),
     ]
+
+
+def read_listing(path: Path) -> list[Function]:
+    """The functions of a listing of NVIDIA's or AMD's instructions; raises TraceError."""
+    text = read_bytes(path).decode(errors="replace")
+    return parse_amd(text) if is_amd(text) else parse_sass(text)
+
+
+def kernel_contexts(path: Path, listing: Path) -> list[GpuContext]:
+    """The calling-context tree of GPU code, made of a profile's samples and a listing's calls.
+
+    Raises UsageError where there are no samples or none of the listing's functions has some.
+    """
+    samples = _samples(path)
+    if samples is None:
+        raise UsageError(f"{path} holds no samples", hint="give an HPCToolkit database")
+    functions = read_listing(listing)
+    flat = {
+        functions[number].name: {
+            at: issued.get(at, 0.0) + sum(stalls.get(at, {}).values()) for at in {*stalls, *issued}
+        }
+        for number, (stalls, issued) in join(samples, functions).items()
+    }
+    return gpu_contexts(functions, flat)
 
 
 def _samples(path: Path) -> Samples | None:

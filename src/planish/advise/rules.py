@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from planish.advise.advice import Advice, Confidence, Evidence, ranked
+from planish.advise.generated import generated_kernels
 from planish.trace.blame import blame, blame_rows
 from planish.trace.critical import what_if_without
 from planish.trace.diff import short
@@ -31,8 +32,8 @@ _SLOW_COPY = 0.6  # of what pinned memory reaches on the same trace
 def advise_trace(trace: Trace) -> list[Advice]:
     """All rules, the largest estimated gain first."""
     if not trace.devices:
-        return []
-    return ranked(advice for rule in RULES for advice in rule(trace))
+        return ranked(generated_kernels(trace))
+    return ranked(advice for rule in (*RULES, generated_kernels) for advice in rule(trace))
 
 
 def advise_ranks(ranks: Ranks) -> list[Advice]:

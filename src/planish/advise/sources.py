@@ -1,4 +1,4 @@
-"""Stalls of samples blamed on the instructions that are waited for: samples joined to SASS."""
+"""Stalls of samples blamed on the instructions waited for: samples joined to a listing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from planish.advise.advice import Advice, Confidence
+from planish.advise.patterns import Blamed, advise_patterns
 from planish.advise.stalls import ALL, ISSUED, STALLED
 from planish.base.errors import UsageError
 from planish.gpu.sass import Function
-from planish.gpu.slicing import Share, blame_stalls, line_of
+from planish.gpu.slicing import Share, line_of
 from planish.trace.samples import Place, Samples
 
 _SHOWN = 5
@@ -32,7 +33,9 @@ def advise_sources(samples: Samples, functions: Sequence[Function]) -> Iterator[
     whole = samples.total(ALL)
     for number, (stalls, issued) in joined.items():
         function = functions[number]
-        shares = blame_stalls(function, stalls, issued)
+        blamed = Blamed(function, stalls, issued)
+        yield from advise_patterns(blamed, whole)
+        shares = blamed.shares
         for source, amount in _largest(shares):
             instruction = function.code[source]
             uses: dict[int, float] = defaultdict(float)
@@ -68,7 +71,11 @@ def join(
 
     An instruction's place is its offset in the binary less that of its function's entry.
     """
-    index = [{i.offset: n for n, i in enumerate(function.code)} for function in functions]
+    # a function behind its kernel in one section has its own entry
+    index = [
+        {i.offset - function.code[0].offset: n for n, i in enumerate(function.code)}
+        for function in functions
+    ]
     found: dict[int, tuple[_Stalls, dict[int, float]]] = {}
     by_name: dict[str, int] = {}
     reasons = {n.removeprefix(f"{STALLED}:"): v for n, v in samples.values.items()

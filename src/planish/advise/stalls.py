@@ -25,6 +25,9 @@ from planish.trace.samples import Place, Samples
 
 _SHOWN = 3
 _SCHEDULERS = 4  # of a multiprocessor, on every NVIDIA architecture since Volta
+_WARP = 32
+_BLOCKS = 32  # on a multiprocessor at most, on NVIDIA's data-centre GPUs since Volta
+_FEWEST = 80  # multiprocessors of the smallest of them
 ALL, ISSUED, STALLED = "GCYCLES", "GCYCLES:ISU", "GCYCLES:STL"
 
 
@@ -138,7 +141,11 @@ def advise_samples(samples: Samples) -> list[Advice]:
     return ranked(
         advice
         for kernel in kernels(samples)
-        for advice in (*_optimisers(samples, kernel), *_occupancy(samples, kernel))
+        for advice in (
+            *_optimisers(samples, kernel),
+            *_occupancy(samples, kernel),
+            *_geometry(samples, kernel),
+        )
     )
 
 
@@ -200,3 +207,30 @@ def _occupancy(samples: Samples, kernel: KernelSamples) -> Iterator[Advice]:
         f" in {rate:.0%} of its samples",
         saved, samples.total(ALL), Confidence.LOW, "GPA: occupancy increase",
     )  # fmt: skip
+
+
+def _geometry(samples: Samples, kernel: KernelSamples) -> Iterator[Advice]:
+    """Threads a block and blocks a launch, where there are too few to fill the device."""
+    launches = samples.total("GKER:COUNT")
+    if not launches or len(kernels(samples)) != 1:
+        return
+    threads = samples.total("GKER:BLK_THR_ACUMU") / launches
+    most = samples.total("GKER:WARP_AVL_ACUMU") / launches
+    blocks = samples.total("GKER:BLKS_AVG_ACUMU") / launches
+    whole = samples.total(ALL)
+    warps = _BLOCKS * -(-threads // _WARP)
+    if threads > 0 and warps < most:
+        gain = occupancy_speedup(kernel.active / kernel.total, warps, most)
+        yield Advice(
+            "thread-increase", "use larger blocks: more threads each", kernel.name,
+            f"{threads:.0f} threads a block: {_BLOCKS} blocks, which is all that a multiprocessor"
+            f" holds, are {warps:.0f} of {most:.0f} warps",
+            kernel.total * (1 - 1 / gain), whole, Confidence.LOW, "GPA: thread increase",
+        )  # fmt: skip
+    if 0 < blocks < _FEWEST:
+        yield Advice(
+            "block-increase", "split the work into more blocks", kernel.name,
+            f"{blocks:.0f} blocks a launch; data-centre GPUs have {_FEWEST} multiprocessors and"
+            " more",
+            kernel.total * (1 - blocks / _FEWEST), whole, Confidence.LOW, "GPA: block increase",
+        )  # fmt: skip

@@ -18,23 +18,41 @@ import click
 @click.option(
     "--out", "-o", type=click.Path(path_type=Path), help="Write the samples, for joining to traces."
 )
+@click.option(
+    "--cpu", type=click.Path(path_type=Path), metavar="FILE",
+    help="Sample the program's CPU time with perf into FILE; planish trace FILE explains it.",
+)  # fmt: skip
+@click.option(
+    "--frequency", type=click.IntRange(1, 10_000), default=199, show_default=True,
+    help="Samples a second of --cpu.",
+)  # fmt: skip
 @click.pass_obj
-def command(words: list[str], as_json: bool, period: float, out: Path | None) -> None:
+def command(
+    words: list[str], as_json: bool, period: float, out: Path | None, cpu: Path | None,
+    frequency: int,
+) -> None:  # fmt: skip
     """Run a program and measure its energy: planish profile -- python train.py
 
-    Reads RAPL and hwmon where the system lets it, and NVIDIA GPUs with nvidia-ml-py installed.
+    With --cpu its CPU time is sampled as well: planish profile --cpu perf.data -- ./program
+
+    Reads RAPL and hwmon where the system lets it, and GPUs through nvidia-ml-py or
+    amdsmi.
     The exit code is the program's.
     """
     from planish.cli.profile_show import show_profile
+    from planish.measure.cpu import perf_command
     from planish.measure.profile import profile, write_samples
 
     if not words:
         raise click.UsageError("no program given; write it behind --")
-    found = profile(words, period)
+    command = perf_command(words, cpu, frequency) if cpu is not None else words
+    found = profile(command, period)
     if out is not None:
         write_samples(found, out)
     if as_json:
         print(json.dumps(found.to_json(), indent=2))
     else:
         show_profile(found)
+        if cpu is not None:
+            print(f"samples of the CPU: planish trace {cpu}", file=sys.stderr)
     sys.exit(found.code)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from planish.trace.isolated import Limits
 
 
 class _WithDefault(click.Group):
@@ -33,6 +36,21 @@ _SALVAGE = click.option(
     "--salvage", is_flag=True, help="Read what is whole of a damaged or truncated file."
 )
 
+_MEMORY = click.option(
+    "--max-memory", type=click.FloatRange(0.01), metavar="GB", default=None,
+    help="What reading one file may take (three quarters of the machine's memory).",
+)  # fmt: skip
+_SECONDS = click.option(
+    "--max-seconds", type=click.FloatRange(0.01), metavar="S", default=None,
+    help="How long reading one file may take (120, and 2 for each MB of the file).",
+)  # fmt: skip
+
+
+def _limits(memory: float | None, seconds: float | None) -> Limits:
+    from planish.trace.isolated import Limits
+
+    return Limits(int((memory or 0.0) * 1e9), seconds or 0.0)
+
 
 @click.group("trace", cls=_WithDefault)
 def command() -> None:
@@ -41,12 +59,14 @@ def command() -> None:
     \b
     planish trace run.json.gz                  the first screen
     planish trace run.json.gz --html out.html  timeline, flame graph and tables on one page
+    planish trace run.json.gz --png out.png    a picture for a report
     planish trace folder/                      one trace for each rank: stragglers and skew
     planish trace diff before.json after.json  what takes more time, what less
     planish trace export run.json.gz out.json  for Perfetto or speedscope
 
     Reads Kineto (PyTorch), Chrome and Perfetto JSON, rocprofv3 JSON (all also .gz and .zip), and
-    Nsight Systems exports (SQLite).
+    Nsight Systems exports (SQLite), HPCToolkit's trace.db and what `perf script` prints. A file is
+    read in a process of its own, limited in memory and time.
     """
 
 
@@ -54,30 +74,38 @@ def command() -> None:
 @click.argument("path", metavar="FILE", type=_FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.option("--html", type=_FILE, help="Write a self-contained page.")
+@click.option("--png", type=_FILE, help="Write a picture for reports (needs matplotlib).")
 @click.option("--top", type=click.IntRange(1, 10_000), default=8, show_default=True)
 @click.option("--device", type=int, help="Look at this device only.")
 @click.option("--energy", type=_FILE, help="Join the samples of `planish profile -o` to it.")
 @_SALVAGE
+@_MEMORY
+@_SECONDS
 def show(
-    path: Path, as_json: bool, html: Path | None, top: int, device: int | None,
-    energy: Path | None, salvage: bool,
+    path: Path, as_json: bool, html: Path | None, png: Path | None, top: int, device: int | None,
+    energy: Path | None, salvage: bool, max_memory: float | None, max_seconds: float | None,
 ) -> None:  # fmt: skip
     """Explain FILE (or a folder with one file for each rank)."""
     from planish.base.errors import UsageError
 
-    if path.is_dir():
-        if html is not None:
-            raise UsageError("--html takes one file", hint="give one of the folder's files")
-        return _show_ranks(path, as_json, salvage)
+    if path.is_dir() and not (path / "trace.db").is_file():
+        if html is not None or png is not None:
+            raise UsageError("--html and --png take one file", hint="give one of the folder's")
+        return _show_ranks(path, as_json, salvage, _limits(max_memory, max_seconds))
     from planish.cli.trace_show import show_summary
     from planish.trace.trace import Trace
 
-    trace = Trace.read(path, salvage=salvage)
+    trace = Trace.read(path, salvage=salvage, limits=_limits(max_memory, max_seconds))
     if html is not None:
         from planish.base.files import write_atomic
         from planish.trace.page import page
 
         write_atomic(html, page(trace))
+    if png is not None:
+        from planish.base.files import write_atomic
+        from planish.trace.picture import picture
+
+        write_atomic(png, picture(trace))
     found = trace.summary(top)
     if energy is not None:
         from planish.trace.energy import energy_summary
@@ -87,12 +115,13 @@ def show(
         _print_json(found)
     else:
         show_summary(found, device)
-        if html is not None:
-            print(f"wrote {html}")
+        for written in (html, png):
+            if written is not None:
+                print(f"wrote {written}")
     return None
 
 
-def _show_ranks(folder: Path, as_json: bool, salvage: bool) -> None:
+def _show_ranks(folder: Path, as_json: bool, salvage: bool, limits: Limits) -> None:
     from dataclasses import asdict
 
     from planish.cli.trace_show import show_ranks
@@ -101,7 +130,7 @@ def _show_ranks(folder: Path, as_json: bool, salvage: bool) -> None:
     def say(name: str) -> None:
         print(f"reading {name}", file=sys.stderr)
 
-    ranks = read_ranks(folder, salvage=salvage, say=None if as_json else say)
+    ranks = read_ranks(folder, salvage=salvage, say=None if as_json else say, limits=limits)
     if as_json:
         _print_json(asdict(ranks))
     else:

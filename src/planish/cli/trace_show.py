@@ -26,7 +26,7 @@ def show_summary(found: dict[str, Any], device: int | None) -> None:
     )
     devices = [d for d in found["devices"] if device is None or d["device"] == device]
     if not devices:
-        console.print("no device did anything in this trace: nothing to explain")
+        _host(console, found["host"])
     for row in devices:
         _device(console, row)
     if devices:
@@ -66,6 +66,18 @@ def _device(console: Console, row: dict[str, Any]) -> None:
         console.print(table)
 
 
+def _host(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    console.print("no device did anything in this trace")
+    if not rows:
+        return
+    console.print("\nwhere the host's threads spent their time:")
+    table = _table(("itself", "with callees"), ("calling context",))
+    for row in rows:
+        path = _path_words(row["path"], _room(console, 28))
+        table.add_row(time(row["own"]), time(row["total"]), Text(path))
+    console.print(table)
+
+
 def _kernels(console: Console, found: dict[str, Any]) -> None:
     if not found["kernels"]:
         return
@@ -85,7 +97,7 @@ def _copies(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     console.print("\ncopies and fills")
     table = _table(("time", "count", "bytes", "bandwidth"), ("kind",))
     for row in rows:
-        rate = f"{row['bandwidth'] / 1e9:,.1f} GB/s" if row["bandwidth"] else ""
+        rate = bandwidth(row["bandwidth"]) if row["bandwidth"] else ""
         table.add_row(
             time(row["total"]), f"{row['count']:,}", f"{row['bytes']:,}", rate, row["name"]
         )
@@ -111,10 +123,8 @@ def _steps(console: Console, rows: Sequence[dict[str, Any]]) -> None:
         return
     lengths = [row["duration"] for row in rows]
     mean = sum(lengths) / len(lengths)
-    console.print(
-        f"steps: {len(rows)}, {time(mean)} each on average, from {time(min(lengths))} to"
-        f" {time(max(lengths))}"
-    )
+    spread = f" each on average, from {time(min(lengths))} to {time(max(lengths))}"
+    console.print(f"steps: {len(rows)}, {time(mean)}{spread if len(rows) > 1 else ''}")
 
 
 def _path(console: Console, rows: Sequence[dict[str, Any]], span: int) -> None:
@@ -158,7 +168,7 @@ def show_ranks(ranks: Ranks) -> None:
         if row.straggler:
             console.print(f"straggler: rank {row.rank}, {time(row.compute)} of compute")
     for file, why in ranks.failed:
-        console.print(f"left out: {file}: {why}")
+        console.print(f"left out: {why}" if file in why else f"left out: {file}: {why}")
 
 
 def show_diff(found: Diff, top: int) -> None:
@@ -197,6 +207,14 @@ def time(nanoseconds: float) -> str:
         if abs(nanoseconds) >= size:
             return f"{nanoseconds / size:,.2f} {unit}"
     return f"{nanoseconds:.0f} ns"
+
+
+def bandwidth(rate: float) -> str:
+    """Bytes a second with a unit that leaves digits before the point."""
+    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6)):
+        if rate >= size:
+            return f"{rate / size:,.1f} {unit}"
+    return f"{rate / 1e3:,.1f} kB/s"
 
 
 def share(part: float, whole: float) -> str:

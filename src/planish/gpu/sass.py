@@ -18,12 +18,14 @@ _LINE = re.compile(
     r"\s*(?:/\*\s*0x(?P<low>[0-9a-f]{16})\s*\*/)?\s*$"
 )
 _HIGH = re.compile(r"^\s*/\*\s*0x(?P<high>[0-9a-f]{16})\s*\*/\s*$")
-_LABEL = re.compile(r"^\s*(?P<name>\.L[\w.$]+):")
+_LABEL = re.compile(r"^\s*(?P<name>[.$][\w.$]+):")
 _SECTION = re.compile(
     r"^\s*\.section\s+\.text\.(?P<name>[\w.$]+)|^\s*Function\s*:\s*(?P<other>\S+)"
 )
 _SOURCE = re.compile(r'//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
 _TARGET = re.compile(r"`\((?P<label>\.L[\w.$]+)\)|(?<![\w.])(?P<offset>0x[0-9a-f]+)\s*$")
+_CALLEE = re.compile(r"`\((?P<name>[\w.$]+)\)")
+_DEPBAR = re.compile(r"\bDEPBAR\.LE\s+(?P<board>SB\d)(?:,\s*0x(?P<count>[0-9a-f]+))?")
 _REGISTER = re.compile(r"(?<![\w.])(?:UR|UP|R|P|B)(?:\d+|Z|T)(?:\.64|\.128)?(?!\w)")
 
 _NO_RESULT = frozenset({
@@ -54,7 +56,13 @@ class Control:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction. Registers are named R4, UR4, P0, UP0, B0; RZ and PT are left out."""
+    """One instruction. Registers are named R4, UR4, P0, UP0, B0; RZ and PT are left out.
+
+    memory  whether it reads or writes memory
+    raises  counters that count it until it is done: AMD's, and NVIDIA's scoreboards SB0 to SB5
+    waits   counters that it waits for, with how many instructions may still be under way
+    calls   the function that it calls, where the listing names one
+    """
 
     offset: int
     text: str
@@ -67,6 +75,10 @@ class Instruction:
     target: int | str | None = None
     file: str = ""
     line: int = 0
+    memory: bool = False
+    raises: frozenset[str] = frozenset()
+    waits: tuple[tuple[str, int], ...] = ()
+    calls: str = ""
 
     @property
     def conditional(self) -> bool:
@@ -76,7 +88,7 @@ class Instruction:
     @property
     def is_memory(self) -> bool:
         """Whether it reads or writes memory."""
-        return self.opcode in _MEMORY
+        return self.memory
 
     @property
     def variable_latency(self) -> bool:
@@ -121,7 +133,7 @@ def decode_control(high: int) -> Control:
 
 def parse_sass(text: str) -> list[Function]:
     """All functions of a listing; raises TraceError where there is not one instruction."""
-    functions = [_connect(name, code, labels) for name, code, labels in _functions(text)]
+    functions = [connect(name, code, labels, _JUMPS) for name, code, labels in _functions(text)]
     if not functions:
         raise TraceError(
             "no SASS instructions in the listing", hint="make it with: nvdisasm -hex -g file.cubin"
@@ -157,7 +169,12 @@ def _functions(text: str) -> Iterator[tuple[str, list[Instruction], dict[str, in
             continue
         if found := _SOURCE.search(raw):
             source = (found["file"], int(found["line"]))
-        if found := _LABEL.match(raw):
+        if (found := _LABEL.match(raw)) and found["name"].startswith("$"):
+            # a function that the kernel calls: it lies behind it, in the same section
+            if code:
+                yield name, code, labels
+            name, code, labels = found["name"], [], {}
+        elif found:
             waiting.append(found["name"])
         pending = _LINE.match(raw)
     if pending is not None:
@@ -176,7 +193,7 @@ def parse_instruction(
         guard = words[0].lstrip("@!")
         words = words[1].split(None, 1) if len(words) > 1 else ["NOP"]
     opcode, *modifiers = words[0].split(".")
-    operands = _operands(words[1]) if len(words) > 1 else []
+    operands = split_operands(words[1]) if len(words) > 1 else []
     defines, uses = _effects(opcode, tuple(modifiers), operands)
     if guard and guard not in ("PT", "UPT"):
         uses |= {guard}
@@ -188,11 +205,27 @@ def parse_instruction(
         where = target["label"] or int(target["offset"], 16)
     return Instruction(
         offset, text, opcode, tuple(modifiers), guard, frozenset(defines), frozenset(uses), control,
-        where, file, line,
+        where, file, line, memory=opcode in _MEMORY, raises=_scoreboards(control),
+        waits=_waits(text), calls=_callee(opcode, text),
     )  # fmt: skip
 
 
-def _operands(text: str) -> list[str]:
+def _callee(opcode: str, text: str) -> str:
+    found = _CALLEE.search(text) if opcode == "CALL" else None
+    return found["name"] if found else ""
+
+
+def _scoreboards(control: Control) -> frozenset[str]:
+    return frozenset(f"SB{b}" for b in (control.write_barrier, control.read_barrier) if b >= 0)
+
+
+def _waits(text: str) -> tuple[tuple[str, int], ...]:
+    """DEPBAR.LE waits until at most so many of a scoreboard's instructions are under way."""
+    found = _DEPBAR.search(text)
+    return ((found["board"], int(found["count"] or "0", 16)),) if found else ()
+
+
+def split_operands(text: str) -> list[str]:
     """Split at commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for place, letter in enumerate(text):
@@ -270,7 +303,10 @@ def _expand(operand: str, width: int) -> set[str]:
     return found
 
 
-def _connect(name: str, code: list[Instruction], labels: dict[str, int]) -> Function:
+def connect(
+    name: str, code: list[Instruction], labels: dict[str, int], jumps: frozenset[str]
+) -> Function:
+    """A function with its control flow: targets, and the next one where `jumps` has no opcode."""
     by_offset = {instruction.offset: index for index, instruction in enumerate(code)}
     successors: list[tuple[int, ...]] = []
     for index, instruction in enumerate(code):
@@ -280,7 +316,7 @@ def _connect(name: str, code: list[Instruction], labels: dict[str, int]) -> Func
             after.append(labels[target])
         elif isinstance(target, int) and target in by_offset:
             after.append(by_offset[target])
-        falls = instruction.opcode not in _JUMPS or instruction.conditional
+        falls = instruction.opcode not in jumps or instruction.conditional
         if falls and index + 1 < len(code):
             after.append(index + 1)
         successors.append(tuple(dict.fromkeys(after)))

@@ -1,4 +1,4 @@
-"""Who is to blame for a stall: def-use slicing through registers, predicates and barriers.
+"""Who is to blame for a stall: def-use slicing through registers, predicates, barriers, counters.
 
 GPA's rules (arXiv 2009.04061, section 4): the instruction that stalls waits for the ones that
 define what it reads, along all paths of the control flow. Of these the impossible ones are
@@ -14,10 +14,19 @@ from dataclasses import dataclass
 from planish.gpu.sass import Function, Instruction
 
 _FARTHEST = 2000  # instructions looked back along one path
-MEMORY_REASONS = frozenset({"GMEM", "LMEM", "CMEM", "TMEM", "long_scoreboard", "lg_throttle"})
-EXECUTION_REASONS = frozenset({"IDEP", "wait", "short_scoreboard", "math_pipe_throttle"})
+# Names of HPCToolkit, of Nsight Compute, and of rocprofiler's samples
+MEMORY_REASONS = frozenset({
+    "GMEM", "LMEM", "CMEM", "TMEM", "long_scoreboard", "lg_throttle", "WAITCNT",
+})  # fmt: skip
+EXECUTION_REASONS = frozenset({
+    "IDEP", "wait", "short_scoreboard", "math_pipe_throttle", "ALU_DEPENDENCY",
+})  # fmt: skip
 # A stall at the instruction itself: nothing that it reads is late.
-OWN_REASONS = frozenset({"PIPE", "MTHR", "IFET", "SYNC", "NSEL", "OTHR", "no_instruction"})
+OWN_REASONS = frozenset({
+    "PIPE", "MTHR", "IFET", "SYNC", "NSEL", "OTHR", "no_instruction", "BARRIER_WAIT",
+    "NO_INSTRUCTION_AVAILABLE", "ARBITER_NOT_WIN", "ARBITER_WIN_EX_STALL", "INTERNAL_INSTRUCTION",
+    "SLEEP_WAIT",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,9 +76,48 @@ def reaching(function: Function, use: int) -> list[Source]:
     return [Source(index, register, distance) for (index, register), distance in found.items()]
 
 
+def awaited(function: Function, use: int) -> list[Source]:
+    """What an instruction waits for through counters, on every path before it.
+
+    Instructions that a counter counts come back in order, so that a wait for `n` waits for all
+    but the last n. An earlier wait for m has left at most m of those before it under way.
+    """
+    before = function.predecessors()
+    found: dict[tuple[int, str], int] = {}
+    for counter, left in function.code[use].waits:
+        # (instruction, skipped so far, how many more can be under way): by breadth, nearest first
+        front = [(index, left, _MANY) for index in before[use]]
+        seen: dict[int, tuple[int, int]] = {}
+        for distance in range(1, _FARTHEST):
+            following: list[tuple[int, int, int]] = []
+            for index, skip, more in front:
+                if index in seen and seen[index][0] <= skip and seen[index][1] >= more:
+                    continue
+                seen[index] = (skip, more)
+                instruction = function.code[index]
+                for name, allowed in instruction.waits:
+                    if name == counter:
+                        more = min(more, allowed)
+                if counter in instruction.raises:
+                    if not skip:
+                        found.setdefault((index, counter), distance)
+                    skip, more = max(0, skip - 1), more - 1
+                if more > 0:
+                    following += [(other, skip, more) for other in before[index]]
+            if not following:
+                break
+            front = following
+    return [Source(index, counter, distance) for (index, counter), distance in found.items()]
+
+
+_MANY = 1 << 16
+
+
 def possible(function: Function, use: int, source: Source, reason: str) -> bool:
     """GPA's pruning: by opcode, by barrier, by latency."""
     consumer, producer = function.code[use], function.code[source.index]
+    if consumer.waits and source.register in producer.raises:
+        return True
     if reason in MEMORY_REASONS and not producer.is_memory:
         return False
     if reason in EXECUTION_REASONS and producer.is_memory and producer.opcode not in _SHARED:
@@ -112,7 +160,8 @@ def blame_stalls(
             if reason in OWN_REASONS:
                 shares.append(Share(use, use, reason, amount))
                 continue
-            sources = reaching(function, use) if sources is None else sources
+            if sources is None:
+                sources = awaited(function, use) or reaching(function, use)
             shares += _share(function, use, reason, amount, sources, counts)
     return shares
 

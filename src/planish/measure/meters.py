@@ -1,7 +1,8 @@
-"""The meters of this machine: RAPL and hwmon from /sys, NVIDIA's through NVML.
+"""The meters of this machine: RAPL and hwmon from /sys, GPUs through NVML and AMD SMI.
 
 RAPL: Linux, Documentation/power/powercap. hwmon: Documentation/hwmon/sysfs-interface; AMD's GPUs
-show their power there without root. NVML needs the package nvidia-ml-py.
+show their power there without root. NVML needs the package nvidia-ml-py, AMD SMI the package
+amdsmi that ROCm brings.
 """
 
 from __future__ import annotations
@@ -65,6 +66,67 @@ class Nvml:
 
 
 @dataclass(frozen=True)
+class AmdSmi:
+    """One AMD GPU through AMD SMI: its energy counter where it has one, else its power."""
+
+    name: str
+    library: Any
+    handle: Any
+    is_counter: bool
+    wraps_at: float = 0.0
+
+    def read(self) -> Reading:
+        """Raises OSError where AMD SMI does not answer, or says that it does not know."""
+        try:
+            if self.is_counter:
+                value = _amd_joules(self.library.amdsmi_get_energy_count(self.handle))
+            else:
+                value = _amd_watts(self.library.amdsmi_get_power_info(self.handle))
+            flags = self._throttled()
+        except self.library.AmdSmiException as error:
+            raise OSError(f"AMD SMI: {error}") from error
+        return Reading(value, flags)
+
+    def _throttled(self) -> tuple[str, ...]:
+        """What AMD SMI says of violations; GPUs and versions without it have none to tell."""
+        ask = getattr(self.library, "amdsmi_get_violation_status", None)
+        if ask is None:
+            return ()
+        try:
+            found = ask(self.handle)
+        except self.library.AmdSmiException:
+            return ()
+        return tuple(words for key, words in _VIOLATIONS.items() if found.get(key) is True)
+
+
+_VIOLATIONS = {
+    "active_ppt_pwr": "power cap", "active_socket_thrm": "thermal slowdown (socket)",
+    "active_vr_thrm": "thermal slowdown (regulator)", "active_hbm_thrm": "thermal slowdown (HBM)",
+    "active_prochot_thrm": "hardware slowdown",
+}  # fmt: skip
+
+
+def _amd_joules(found: dict[str, Any]) -> float:
+    """The counter in joules: ticks of so many micro-joules. Its name has changed once."""
+    ticks: Any = found.get("energy_accumulator", found.get("power"))
+    unit: Any = found.get("counter_resolution")
+    if not _is_number(ticks) or not _is_number(unit):
+        raise OSError("AMD SMI knows no energy counter")
+    return float(ticks) * float(unit) * _MICRO
+
+
+def _amd_watts(found: dict[str, Any]) -> float:
+    for key in ("current_socket_power", "average_socket_power", "socket_power"):
+        if _is_number(found.get(key)):
+            return float(found[key])
+    raise OSError("AMD SMI knows no power")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
 class Meters:
     """What can be read, and what is there but cannot, with the reason."""
 
@@ -72,11 +134,18 @@ class Meters:
     missing: tuple[str, ...]
 
 
-def find_meters(powercap: Path = POWERCAP, hwmon: Path = HWMON, nvml: Any = None) -> Meters:
-    """All meters; `nvml` is the pynvml module (looked for where None)."""
+def find_meters(
+    powercap: Path = POWERCAP, hwmon: Path = HWMON, nvml: Any = None, amdsmi: Any = None
+) -> Meters:
+    """All meters; `nvml` and `amdsmi` are the modules (looked for where None).
+
+    A GPU that AMD SMI shows is not counted a second time from hwmon.
+    """
     sources: list[Source] = []
     missing: list[str] = []
-    for meter in [*_rapl(powercap), *_hwmon(hwmon)]:
+    _add_amdsmi(sources, missing, amdsmi)
+    without = ("amdgpu",) if sources else ()
+    for meter in [*_rapl(powercap), *_hwmon(hwmon, without)]:
         try:
             meter.read()
             sources.append(meter)
@@ -103,12 +172,14 @@ def _rapl(folder: Path) -> list[FileMeter]:
     return found
 
 
-def _hwmon(folder: Path) -> list[FileMeter]:
+def _hwmon(folder: Path, without: tuple[str, ...] = ()) -> list[FileMeter]:
     found = []
     for chip in sorted(folder.glob("hwmon*")) if folder.is_dir() else ():
         try:
             name = (chip / "name").read_text().strip()
         except OSError:
+            continue
+        if name in without:
             continue
         counters = sorted(chip.glob("energy*_input"))
         powers = sorted(chip.glob("power*_average")) or sorted(chip.glob("power*_input"))
@@ -116,6 +187,29 @@ def _hwmon(folder: Path) -> list[FileMeter]:
             label = f"{chip.name} {name} {path.name.split('_')[0]}"
             found.append(FileMeter(label, path, bool(counters)))
     return found
+
+
+def _add_amdsmi(sources: list[Source], missing: list[str], amdsmi: Any) -> None:
+    try:
+        library = amdsmi or importlib.import_module("amdsmi")
+    except (ImportError, KeyError, OSError, AttributeError):
+        return  # the package, or the driver's library that it loads while it is imported
+    try:
+        library.amdsmi_init()
+        for number, handle in enumerate(library.amdsmi_get_processor_handles()):
+            meters = [AmdSmi(f"gpu {number}", library, handle, counts) for counts in (True, False)]
+            reasons = []
+            for meter in meters:
+                try:
+                    meter.read()
+                    sources.append(meter)
+                    break
+                except OSError as error:
+                    reasons.append(str(error))
+            else:
+                missing.append(f"gpu {number}: {'; '.join(reasons)}")
+    except library.AmdSmiException as error:
+        missing.append(f"AMD SMI: {error}")
 
 
 def _add_nvml(sources: list[Source], missing: list[str], nvml: Any) -> None:

@@ -60,15 +60,37 @@ def blame(table: Table, host: Host, threads: Sequence[Segments], idle: Idle) -> 
     running = _chosen(threads, ~asleep & ~delegates)
     blocked = _chosen(threads, delegates & ~asleep)
     both = running + blocked
-    edges = distinct(np.concatenate([s.edges for s in both] or [idle.start[:0]]))
-    start, end, _ = split(idle.start, idle.end, edges)
     step = max(1, _CHUNK // max(1, len(both)))
+    for begin in range(0, len(idle), step):
+        part = slice(begin, begin + step)
+        _charge_part(own, host, running, blocked, idle.start[part], idle.end[part])
+    return Blame(own, _inclusive(host, own))
+
+
+def _charge_part(
+    own: Ints, host: Host, running: Sequence[Segments], blocked: Sequence[Segments],
+    start: Ints, end: Ints,
+) -> None:  # fmt: skip
+    """Some pieces of idle time, which lie one behind the other."""
+    first, last = int(start[0]), int(end[-1])
+    running = [cut for s in running if len((cut := s.within(first, last)).start)]
+    blocked = [cut for s in blocked if len((cut := s.within(first, last)).start)]
+    edges = distinct(np.concatenate([s.edges for s in (*running, *blocked)] or [start[:0]]))
+    start, end, _ = split(start, end, edges)
+    step = max(1, _CHUNK // max(1, len(running) + len(blocked)))
     for begin in range(0, len(start), step):
         part = slice(begin, begin + step)
         leaves = _leaves(running, start[part])
         instead = _leaves(blocked, start[part])
         instead[:, (leaves >= 0).any(axis=0)] = -1
         _charge(own, host, np.concatenate((leaves, instead)), end[part] - start[part])
+
+
+def ran(host: Host, threads: Sequence[Segments]) -> Blame:
+    """The time of all threads by calling context, as `Blame` has it of idle time."""
+    own = np.zeros(len(host.tree), np.int64)
+    for seg in threads:
+        np.add.at(own, host.node[seg.leaf], seg.end - seg.start)
     return Blame(own, _inclusive(host, own))
 
 
@@ -77,8 +99,10 @@ def _chosen(threads: Sequence[Segments], keep: Flags) -> list[Segments]:
     made = []
     for seg in threads:
         mask = keep[seg.leaf]
-        if mask.any():
-            made.append(Segments(seg.thread, seg.start[mask], seg.end[mask], seg.leaf[mask]))
+        if mask.all():
+            made.append(seg)
+        elif mask.any():
+            made.append(seg.where(mask))
     return made
 
 

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from planish.base.errors import TraceError
+from planish.trace.columns import Columns
 from planish.trace.events import (
     ABSENT,
     DEVICE_WORK,
-    Columns,
     Device,
     Interner,
     Ints,

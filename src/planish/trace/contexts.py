@@ -8,18 +8,27 @@ them) are cut, so that a thread runs one leaf at a time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from planish.trace.events import HOST_WORK, Flags, Ints, Kind, Table
+from planish.trace.events import (
+    HOST_WORK,
+    Flags,
+    Ints,
+    Kind,
+    Narrow,
+    Table,
+    index_type,
+    indices,
+)
 from planish.trace.intervals import distinct
 from planish.trace.work import matching
 
 ROOT = 0
 _DEEPEST = 1000  # nesting beyond it is not a program's: its events are given no time
+_PART = 500_000  # events looked at together
 _REPAIRS = 64  # rounds of untangling on one level; a profiler's traces need one or two
 
 # What a thread that waits for others is in: it runs nothing and is blamed for nothing.
@@ -68,12 +77,12 @@ class Host:
     end     end, cut at the parent's
     """
 
-    row: Ints
-    thread: Ints
+    row: Narrow
+    thread: Narrow
     start: Ints
     end: Ints
-    parent: Ints
-    node: Ints
+    parent: Narrow
+    node: Narrow
     tree: Tree
 
 
@@ -84,22 +93,34 @@ class Segments:
     thread: int
     start: Ints
     end: Ints
-    leaf: Ints
+    leaf: Narrow
 
-    @cached_property
+    @property
     def edges(self) -> Ints:
         """All starts and ends, sorted, each once."""
         return distinct(np.concatenate((self.start, self.end)))
+
+    def within(self, begin: int, finish: int) -> Segments:
+        """The pieces that reach into a stretch of time, as views."""
+        first = int(np.searchsorted(self.end, begin, side="right"))
+        last = int(np.searchsorted(self.start, finish, side="left"))
+        part = slice(first, max(first, last))
+        return Segments(self.thread, self.start[part], self.end[part], self.leaf[part])
+
+    def where(self, mask: Flags) -> Segments:
+        """The pieces where `mask` is true."""
+        return Segments(self.thread, self.start[mask], self.end[mask], self.leaf[mask])
 
 
 def host_contexts(table: Table) -> Host:
     """Nest the host events of every thread."""
     events = table.events
-    rows = events.of_kind(*HOST_WORK)
-    duration = events.duration[rows]
-    thread = events.thread[rows].astype(np.int64)
-    order = np.lexsort((-duration, events.start[rows], thread))
+    rows = indices(events.of_kind(*HOST_WORK), len(events))
+    thread = events.thread[rows]
+    # rows lie by start, then longest first: a stable sort by thread keeps that
+    order = np.argsort(thread, kind="stable")
     rows, thread = rows[order], thread[order]
+    del order
     start = events.start[rows]
     end = start + events.duration[rows]
     parent, level = _nest(thread, start, end)
@@ -107,9 +128,9 @@ def host_contexts(table: Table) -> Host:
     return Host(rows, thread, start, end, parent, node, tree)
 
 
-def _numberless(table: Table) -> Ints:
+def _numberless(table: Table) -> Narrow:
     """String to string, so that step 7 and step 8 are one context: the first step's name."""
-    number = np.arange(max(1, len(table.strings)))
+    number = np.arange(max(1, len(table.strings)), dtype=np.int32)
     steps = [i for i, name in enumerate(table.strings) if _STEP.match(name)]
     if steps:
         number[steps] = steps[0]
@@ -119,12 +140,13 @@ def _numberless(table: Table) -> Ints:
 def _nest(thread: Ints, start: Ints, end: Ints) -> tuple[Ints, list[Ints]]:
     """Parents, and the events of each level. Cuts `end` in place so that all is nested."""
     count = len(start)
-    parent = np.full(count, -1, np.int64)
+    parent: Narrow = np.full(count, -1, index_type(count))
     levels: list[Ints] = []
     # Threads are laid one behind the other, so that a running maximum never crosses into another.
-    number = np.unique(thread, return_inverse=True)[1].astype(np.int64)
+    number = np.cumsum(np.concatenate((np.zeros(1, np.bool_), thread[1:] != thread[:-1]))[:count])
     begin, finish, back = _laid_out(start, end, number)
-    left = np.arange(count)
+    del number
+    left = np.arange(count, dtype=parent.dtype)
     while len(left):
         outer = _outermost(begin, finish, left)
         top = left[outer]
@@ -187,12 +209,12 @@ def _outermost(begin: Ints, finish: Ints, left: Ints) -> Flags:
 
 def _nodes(parent: Ints, levels: list[Ints], name: Ints) -> tuple[Ints, Tree]:
     """Number the calling contexts level by level: equal names under equal contexts are one."""
-    node = np.zeros(len(parent), np.int64)
+    node: Narrow = np.zeros(len(parent), index_type(len(parent)))
     parents, names, depths = [np.array([-1])], [np.array([-1])], [np.array([0])]
     count = 1
     for depth, members in enumerate(levels, start=1):
         above = np.where(parent[members] >= 0, node[parent[members]], ROOT)
-        key = above << 32 | name[members]
+        key = above.astype(np.int64) << 32 | name[members]
         unique, place = np.unique(key, return_inverse=True)
         node[members] = count + place
         parents.append(unique >> 32)
@@ -207,18 +229,45 @@ def segments(host: Host) -> list[Segments]:
     """For each thread, what was innermost at each moment in which anything ran."""
     made = []
     for thread in np.unique(host.thread).tolist():
-        mine = np.flatnonzero((host.thread == thread) & (host.end > host.start))
-        if len(mine):
-            made.append(_thread_segments(host, thread, mine))
+        first, last = np.searchsorted(host.thread, [thread, thread + 1])
+        parts = [
+            _thread_segments(host, thread, mine)
+            for begin, end in _separate(host, int(first), int(last))
+            if len(mine := begin + np.flatnonzero(host.end[begin:end] > host.start[begin:end]))
+        ]
+        if parts:
+            made.append(_joined(thread, parts))
     return made
+
+
+def _separate(host: Host, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Cuts of a thread's events where none is open, about _PART apart: bounds the memory."""
+    while first < last:
+        cut = min(first + _PART, last)
+        if cut < last:
+            roots = np.flatnonzero(host.parent[cut:last] < 0)
+            cut = cut + int(roots[0]) if len(roots) else last
+        yield first, cut
+        first = cut
+
+
+def _joined(thread: int, parts: list[Segments]) -> Segments:
+    if len(parts) == 1:
+        return parts[0]
+    return Segments(
+        thread,
+        np.concatenate([part.start for part in parts]),
+        np.concatenate([part.end for part in parts]),
+        np.concatenate([part.leaf for part in parts]),
+    )
 
 
 def _thread_segments(host: Host, thread: int, mine: Ints) -> Segments:
     """At an end the parent becomes the leaf, at a start the event; ends come before starts."""
-    depth = host.tree.depth[host.node[mine]]
+    depth = host.tree.depth[host.node[mine]].astype(np.int16)  # at most _DEEPEST
     times = np.concatenate((host.end[mine], host.start[mine]))
-    leaf = np.concatenate((host.parent[mine], mine))
-    begins = np.repeat(np.array([0, 1]), len(mine))
+    leaf = np.concatenate((host.parent[mine], mine.astype(host.parent.dtype)))
+    begins = np.repeat(np.array([0, 1], np.int8), len(mine))
     nested = np.concatenate((-depth, depth))
     order = np.lexsort((nested, begins, times))
     times, leaf = times[order], leaf[order]

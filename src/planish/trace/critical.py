@@ -9,16 +9,20 @@ for virtual speed-up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import overload
 
 import numpy as np
 
 from planish.base.errors import unknown
-from planish.trace.events import Flags, Ints, Table
+from planish.trace.events import Flags, Ints, Narrow, Table
 from planish.trace.graph import Graph
 from planish.trace.idle import HostState, leaf_at, split
+
+_PART = 200_000  # steps looked at together: bounds the memory
 
 
 class Edge(IntEnum):
@@ -128,54 +132,95 @@ def base_durations(graph: Graph) -> Ints:
     return duration
 
 
-def critical_path(graph: Graph) -> list[PathStep]:
+class Path(Sequence[PathStep]):
+    """The steps as columns: a run of millions has millions of them."""
+
+    def __init__(self, row: Narrow, edge: Narrow, bounds: Ints, waits: Flags) -> None:
+        self.row = row
+        self.edge = edge
+        self.waits = waits
+        self._bounds = bounds  # one more than steps: they are adjacent
+
+    @property
+    def start(self) -> Ints:
+        """When each step begins."""
+        return self._bounds[:-1]
+
+    @property
+    def end(self) -> Ints:
+        """When each step ends: the next one's start."""
+        return self._bounds[1:]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @overload
+    def __getitem__(self, place: int) -> PathStep: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[PathStep]: ...
+    def __getitem__(self, place: int | slice) -> PathStep | Sequence[PathStep]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        return PathStep(
+            int(self.row[place]), Edge(int(self.edge[place])), int(self.start[place]),
+            int(self.end[place]), bool(self.waits[place]),
+        )  # fmt: skip
+
+
+def critical_path(graph: Graph) -> Path:
     """From the last end back to the first start; the steps are adjacent and cover that time."""
-    if not len(graph):
-        return []
-    steps: list[PathStep] = []
-    node = int(np.argmax(graph.end))
-    until = int(graph.end[node])
-    while True:
-        node_start = int(graph.start[node])
-        other = int(graph.awaited[node])
-        if other >= 0 and node_start < int(graph.end[other]) <= until and other != node:
-            ended = int(graph.end[other])
-            _step(steps, graph, node, Edge.SYNCHRONISATION, ended, until, False)
-            node, until = other, ended
-            continue
-        before, edge, time = _binding(graph, node)
-        _step(steps, graph, node, edge, node_start, until, False)
-        if before < 0:
-            break
-        _step(steps, graph, node, edge, time, node_start, True)
-        node, until = before, time
-    return list(reversed(steps))
+    nodes, edges, waits = array("q"), array("b"), array("b")
+    bounds = array("q")
+    if len(graph):
+        _walk(graph, nodes, edges, waits, bounds)
+    back = slice(None, None, -1)
+    row = graph.row[np.frombuffer(nodes, np.int64)[back]] if nodes else graph.row[:0]
+    return Path(
+        row, np.array(edges, np.int8)[back], np.array(bounds, np.int64)[back],
+        np.array(waits, np.bool_)[back],
+    )  # fmt: skip
 
 
-def _step(
-    steps: list[PathStep], graph: Graph, node: int, edge: Edge, start: int, end: int, waits: bool
+def _walk(
+    graph: Graph, nodes: array[int], edges: array[int], waits: array[int], bounds: array[int]
 ) -> None:
-    if end > start:
-        steps.append(PathStep(int(graph.row[node]), edge, start, end, waits))
+    """Append the steps from the last to the first, and the times between them."""
+    # views give plain integers, several times faster than elements of arrays
+    start, end, awaited = (c.data for c in (graph.start, graph.end, graph.awaited))
+    first, second = (column.data for column in graph.after)
+    launch, device = graph.launch.data, graph.device.data
 
+    def step(edge: int, begin: int, waiting: bool) -> None:
+        if bounds[-1] > begin:
+            nodes.append(node)
+            edges.append(edge)
+            waits.append(waiting)
+            bounds.append(begin)
 
-def _binding(graph: Graph, node: int) -> tuple[int, Edge, int]:
-    """The predecessor that let the node start last, and when it did."""
-    first, second = int(graph.after[0][node]), int(graph.after[1][node])
-    on_device = bool(graph.device[node])
-    launch = int(graph.launch[node])
-    choices: list[tuple[int, int, Edge]] = []
-    if first >= 0:
-        choices.append((int(graph.end[first]), first, Edge.STREAM if on_device else Edge.HOST))
-    if second >= 0:
-        edge = Edge.OTHER_STREAM if on_device else Edge.OTHER_THREAD
-        choices.append((int(graph.end[second]), second, edge))
-    if launch >= 0:
-        choices.append((int(graph.start[launch]), launch, Edge.LAUNCH))
-    if not choices:
-        return -1, Edge.START, int(graph.start[node])
-    time, before, edge = max(choices)
-    return before, edge, time
+    node = int(np.argmax(graph.end))
+    bounds.append(end[node])
+    while True:
+        other = awaited[node]
+        if other >= 0 and start[node] < end[other] <= bounds[-1] and other != node:
+            step(Edge.SYNCHRONISATION, end[other], False)
+            node = other
+            continue
+        # the predecessor that let the node start last, and when it did
+        on_device = device[node]
+        before, edge, time = -1, int(Edge.START), start[node]
+        if (found := first[node]) >= 0:
+            before, time = found, end[found]
+            edge = Edge.STREAM if on_device else Edge.HOST
+        if (found := second[node]) >= 0 and (before < 0 or (end[found], found) > (time, before)):
+            before, time = found, end[found]
+            edge = Edge.OTHER_STREAM if on_device else Edge.OTHER_THREAD
+        if (found := launch[node]) >= 0 and (before < 0 or (start[found], found) > (time, before)):
+            before, edge, time = found, Edge.LAUNCH, start[found]
+        step(edge, start[node], False)
+        if before < 0:
+            return
+        step(edge, time, True)
+        node = before
 
 
 def what_if_faster(table: Table, graph: Graph, name: str, factor: float) -> WhatIf:
@@ -209,35 +254,49 @@ def _compare(graph: Graph, change: str, duration: Ints, free: Flags) -> WhatIf:
     return WhatIf(change, before, int(end.max() - start.min()))
 
 
-def summarise(table: Table, path: list[PathStep], state: HostState) -> list[tuple[str, int]]:
+def summarise(table: Table, path: Path, state: HostState) -> list[tuple[str, int]]:
     """Nanoseconds of the path by what ran, the most first; they sum to the path.
 
     In front of a call its thread ran what its segments say; other waiting is named by its edge.
     """
     sums: dict[str, int] = {}
-    by_thread: dict[int, list[PathStep]] = {}
-    for step in path:
-        if step.waits and step.edge in (Edge.HOST, Edge.OTHER_THREAD):
-            by_thread.setdefault(int(table.events.thread[step.row]), []).append(step)
-            continue
-        words = table.strings[table.events.name[step.row]]
-        if step.waits:
-            words = f"({_WAIT_WORDS[step.edge]})"
-        sums[words] = sums.get(words, 0) + step.length
-    for thread, steps in by_thread.items():
-        for words, time in _host_between(table, state, thread, steps):
+
+    def add(words: str, time: int) -> None:
+        if time:
             sums[words] = sums.get(words, 0) + time
+
+    length = path.end - path.start
+    names, threads = table.events.name[path.row], table.events.thread[path.row]
+    for name, time in _sums(names[~path.waits], length[~path.waits]):
+        add(table.strings[name], time)
+    on_host = path.waits & np.isin(path.edge, (Edge.HOST, Edge.OTHER_THREAD))
+    rest = path.waits & ~on_host
+    for edge, time in _sums(path.edge[rest], length[rest]):
+        add(f"({_WAIT_WORDS[Edge(edge)]})", time)
+    for thread in np.unique(threads[on_host]).tolist():
+        mine = np.flatnonzero(on_host & (threads == thread))
+        for at in range(0, len(mine), _PART):
+            some = mine[at : at + _PART]
+            for words, time in _host_between(table, state, thread, path.start[some],
+                                             path.end[some]):  # fmt: skip
+                add(words, time)
     return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
 
 
+def _sums(keys: Narrow, amounts: Ints) -> Iterator[tuple[int, int]]:
+    known, place = np.unique(keys, return_inverse=True)
+    sums = np.zeros(len(known), np.int64)
+    np.add.at(sums, place, amounts)
+    return zip(known.tolist(), sums.tolist(), strict=True)
+
+
 def _host_between(
-    table: Table, state: HostState, thread: int, steps: list[PathStep]
+    table: Table, state: HostState, thread: int, start: Ints, end: Ints
 ) -> Iterator[tuple[str, int]]:
     seg = state.segments.get(thread)
-    edges = seg.edges if seg else np.empty(0, np.int64)
-    start, end, _ = split(
-        np.array([s.start for s in steps]), np.array([s.end for s in steps]), edges
-    )
+    if seg:
+        seg = seg.within(int(start[0]), int(end[-1]))
+    start, end, _ = split(start, end, seg.edges if seg else np.empty(0, np.int64))
     length = end - start
     leaf = leaf_at(seg, start) if seg else np.full(len(start), -1, np.int64)
     ran = leaf >= 0

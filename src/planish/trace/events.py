@@ -41,8 +41,9 @@ class Kind(IntEnum):
 DEVICE_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 HOST_WORK = (Kind.HOST_OP, Kind.PYTHON, Kind.ANNOTATION, Kind.RUNTIME, Kind.OTHER)
 
-# Column to type. `thread` indexes `Trace.threads`, `name` and `shape` index `Trace.strings`;
-# `detail` indexes the rows of `Details`.
+# Column to its widest type; all but times are kept in the narrowest one that holds them.
+# `thread` indexes `Trace.threads`, `name` and `shape` index `Trace.strings`; `detail` indexes the
+# rows of `Details`.
 COLUMNS: dict[str, type] = {
     "start": np.int64,
     "duration": np.int64,
@@ -121,20 +122,37 @@ def is_kind(column: npt.NDArray[np.uint8], *kinds: Kind) -> Flags:
     return wanted[column]
 
 
+Narrow = npt.NDArray[Any]  # signed integers of whatever width holds them: codes, not quantities
+
+
+def index_type(count: int) -> type:
+    """The type for indices into `count` elements: half as much memory where that is enough."""
+    return np.int32 if count < 1 << 31 else np.int64
+
+
+def indices(rows: npt.NDArray[Any], count: int) -> Narrow:
+    """Indices into `count` elements in the narrower type."""
+    return rows.astype(index_type(count), copy=False)
+
+
 @dataclass(frozen=True)
 class Events:
-    """The columns of COLUMNS as arrays of equal length, sorted by start (then longest first)."""
+    """The columns of COLUMNS as arrays of equal length, sorted by start (then longest first).
+
+    Times are int64. Codes are as narrow as they can be, so shifting or multiplying them needs a
+    cast. The arrays may be views of a file: they are read-only then.
+    """
 
     start: Ints
     duration: Ints
-    name: npt.NDArray[np.int32]
+    name: Narrow
     kind: npt.NDArray[np.uint8]
-    thread: npt.NDArray[np.int32]
-    device: npt.NDArray[np.int32]
-    stream: Ints
-    correlation: Ints
-    shape: npt.NDArray[np.int32]
-    detail: npt.NDArray[np.int32]
+    thread: Narrow
+    device: Narrow
+    stream: Narrow
+    correlation: Narrow
+    shape: Narrow
+    detail: Narrow
 
     def __len__(self) -> int:
         return len(self.start)
@@ -153,11 +171,11 @@ class Events:
 class Details:
     """The columns of DETAILS: bytes of a copy, launch geometry and resources of a kernel."""
 
-    bytes: Ints
-    grid: Ints
-    block: Ints
-    registers: npt.NDArray[np.int32]
-    shared: Ints
+    bytes: Narrow
+    grid: Narrow
+    block: Narrow
+    registers: Narrow
+    shared: Narrow
     occupancy: npt.NDArray[np.float32]
 
     def __len__(self) -> int:
@@ -187,87 +205,6 @@ class Table:
     notes: Sequence[Note] = ()
     properties: dict[str, Any] = field(default_factory=dict)
     skipped: bool = False
-
-
-class Columns:
-    """Grows the columns block by block; `finish` sorts them and makes the table.
-
-    Blocks are small arrays, so that the memory while reading is the finished columns and one
-    block of decoded events, however long the file is.
-    """
-
-    def __init__(self) -> None:
-        self.strings = Interner()
-        self.threads = Interner()
-        self.thread_names: dict[tuple[int | str, int | str], str] = {}
-        self.process_names: dict[int | str, str] = {}
-        self.notes: dict[str, int] = {}
-        self.details = 0
-        self._blocks: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in COLUMNS}
-        self._detail_blocks: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in DETAILS}
-
-    def note(self, what: str, count: int = 1) -> None:
-        """Count something that was left out or repaired."""
-        if count:
-            self.notes[what] = self.notes.get(what, 0) + count
-
-    def add(self, **columns: Any) -> None:
-        """Append one block; absent columns are filled with ABSENT."""
-        length = len(columns["start"])
-        for name, kind in COLUMNS.items():
-            values = columns.get(name)
-            self._blocks[name].append(self._filled(values, kind, length))
-
-    def add_details(self, **columns: Any) -> range:
-        """Append details; returns their numbers, for the `detail` column."""
-        length = len(next(iter(columns.values())))
-        for name, kind in DETAILS.items():
-            values = columns.get(name)
-            self._detail_blocks[name].append(self._filled(values, kind, length))
-        first = self.details
-        self.details += length
-        return range(first, self.details)
-
-    def _filled(self, values: Any, kind: type, length: int) -> npt.NDArray[Any]:
-        return np.full(length, ABSENT, kind) if values is None else self.block(values, kind)
-
-    def block(self, values: Any, kind: type) -> npt.NDArray[Any]:
-        """The values as an array of one column's type; numbers too large for it are noted."""
-        try:
-            return np.asarray(values, kind)
-        except OverflowError:
-            limit = np.iinfo(kind)
-            kept = [v if limit.min <= v <= limit.max else ABSENT for v in values]
-            self.note("numbers too large for their column (left out)", sum(
-                a is not b for a, b in zip(kept, values, strict=True)
-            ))  # fmt: skip
-            return np.asarray(kept, kind)
-
-    def finish(self, source: str, form: str, **rest: Any) -> Table:
-        """Sort by start, longest first among equals, and give up the blocks."""
-        joined = {name: _join(self._blocks.pop(name), kind) for name, kind in COLUMNS.items()}
-        start = joined["start"]
-        ordered = len(start) < 2 or bool(np.all(start[1:] > start[:-1]))
-        if not ordered:
-            order = np.lexsort((-joined["duration"], start))
-            for name in COLUMNS:
-                joined[name] = joined[name][order]
-        details = {name: _join(self._detail_blocks.pop(name), k) for name, k in DETAILS.items()}
-        notes = [Note(what, count) for what, count in sorted(self.notes.items())]
-        return Table(
-            source, form, Events(**joined), Details(**details), list(self.strings),
-            [self._thread(key) for key in self.threads], notes=notes, **rest,
-        )  # fmt: skip
-
-    def _thread(self, key: tuple[int | str, int | str]) -> Thread:
-        name = self.thread_names.get(key) or self.process_names.get(key[0], "")
-        return Thread(key[0], key[1], name)
-
-
-def _join(blocks: list[npt.NDArray[Any]], kind: type) -> npt.NDArray[Any]:
-    if not blocks:
-        return np.empty(0, kind)
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def select(table: Table, rows: Iterable[int]) -> list[str]:

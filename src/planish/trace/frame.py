@@ -18,7 +18,9 @@ def to_pandas(table: Table) -> pandas.DataFrame:
     except ImportError as error:
         raise UsageError("pandas is not installed", hint="pip install pandas") from error
     events = table.events
-    frame = pandas.DataFrame({name: getattr(events, name) for name in COLUMNS})
+    frame = pandas.DataFrame(
+        {name: getattr(events, name).astype(kind) for name, kind in COLUMNS.items()}
+    )
     frame["name"] = pandas.Categorical.from_codes(events.name, list(table.strings))
     shape = pandas.Categorical.from_codes(events.shape, list(table.strings))
     frame["shape"] = shape.remove_unused_categories()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planish.trace.contexts import Host, delegating
-from planish.trace.events import Flags, Ints, Kind, Table
+from planish.trace.events import Flags, Ints, Kind, Narrow, Table, index_type, indices
 from planish.trace.work import DeviceWork, synchronising
 
 _NEAR = 10_000  # nanoseconds: an event that ended so shortly before is taken for what was awaited
@@ -34,13 +34,13 @@ class Graph:
     awaited  for synchronising calls the device event whose end they wait for (-1: none)
     """
 
-    row: Ints
+    row: Narrow
     start: Ints
     end: Ints
     device: Flags
-    after: tuple[Ints, Ints]
-    launch: Ints
-    awaited: Ints
+    after: tuple[Narrow, Narrow]
+    launch: Narrow
+    awaited: Narrow
 
     def __len__(self) -> int:
         return len(self.row)
@@ -57,9 +57,9 @@ def build_graph(table: Table, work: DeviceWork, host: Host) -> Graph:
     order = np.lexsort((device, start))
     rows, device, start = rows[order], device[order], start[order]
     end = start + events.duration[rows]
-    node_of = np.full(len(events), -1, np.int64)
-    node_of[rows] = np.arange(len(rows))
-    launch = np.full(len(rows), -1, np.int64)
+    node_of: Narrow = np.full(len(events), -1, index_type(len(rows)))
+    node_of[rows] = np.arange(len(rows), dtype=node_of.dtype)
+    launch = np.full(len(rows), -1, node_of.dtype)
     linked = work.launch >= 0
     outer = _outer_call(table, host, calls)
     launch[node_of[work.row[linked]]] = node_of[outer[work.launch[linked]]]
@@ -80,7 +80,7 @@ def _outermost_calls(table: Table, host: Host) -> Ints:
 
 def _outer_call(table: Table, host: Host, calls: Ints) -> Ints:
     """Row of a call to the row of the outermost call around it."""
-    outer = np.arange(len(table.events))
+    outer: Narrow = np.arange(len(table.events), dtype=index_type(len(table.events)))
     runtime = table.events.kind[host.row] == Kind.RUNTIME
     has = host.parent >= 0
     inner = np.flatnonzero(runtime & has)
@@ -96,9 +96,9 @@ def _waits(
     launch: Ints, node_of: Ints,
 ) -> tuple[Ints, Ints]:  # fmt: skip
     count = len(rows)
-    first, second = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    first, second = np.full(count, -1, launch.dtype), np.full(count, -1, launch.dtype)
     lane = _lanes(table, rows, device)
-    order = np.lexsort((np.arange(count), lane))
+    order = indices(np.argsort(lane, kind="stable"), count)
     same = lane[order][1:] == lane[order][:-1]
     first[order[1:][same]] = order[:-1][same]
     # events of one stream may overlap in profiles; what has not ended is not waited for
@@ -112,15 +112,9 @@ def _waits(
 def _lanes(table: Table, rows: Ints, device: Flags) -> Ints:
     """A number for each stream and each host thread."""
     events = table.events
-    keys = np.stack(
-        (
-            device.astype(np.int64),
-            np.where(device, events.device[rows], events.thread[rows]),
-            np.where(device, events.stream[rows], 0),
-        )
-    )
-    _, lane = np.unique(keys, axis=1, return_inverse=True)
-    made: Ints = lane.reshape(-1)
+    owner = np.where(device, events.device[rows], events.thread[rows]).astype(np.int64)
+    streams, stream = np.unique(np.where(device, events.stream[rows], 0), return_inverse=True)
+    made: Ints = ((owner << 1) | device) * max(1, len(streams)) + stream
     return made
 
 
@@ -185,7 +179,7 @@ def _left_delegation(table: Table, host: Host, start: Ints, before: Ints, call: 
 
 def _root_starts(table: Table, host: Host) -> Ints:
     """For each host row the start of the outermost event around it."""
-    root = np.arange(len(host.row))
+    root = np.arange(len(host.row), dtype=host.parent.dtype)
     parent = np.where(host.parent >= 0, host.parent, root)
     for _ in range(12):  # pointer doubling: 4,096 levels
         parent = parent[parent]
@@ -195,10 +189,11 @@ def _root_starts(table: Table, host: Host) -> Ints:
 
 
 def _awaited(table: Table, rows: Ints, device: Flags, start: Ints, end: Ints) -> Ints:
-    found = np.full(len(rows), -1, np.int64)
+    found: Narrow = np.full(len(rows), -1, index_type(len(rows)))
     waits = synchronising(table)[table.events.name[rows]] & ~device
     syncs = np.flatnonzero(waits)
-    nodes = np.flatnonzero(device)
+    # one of no length that starts when the call returns is not what it waited for
+    nodes = np.flatnonzero(device & (end > start))
     if not len(nodes) or not len(syncs):
         return found
     by_end = nodes[np.argsort(end[nodes], kind="stable")]

@@ -29,7 +29,7 @@ _LONGEST_STRING = 1 << 20
 
 
 @dataclass(frozen=True)
-class _File:
+class DatabaseFile:
     """Bytes with bounds-checked reading."""
 
     name: str
@@ -59,6 +59,7 @@ class _File:
         return np.frombuffer(self.data, kind, count, place)
 
     def damaged(self, why: str, place: int) -> TraceError:
+        """The error for what is wrong at an offset."""
         return TraceError(
             f"{self.name} is damaged: {why}", position=min(place, len(self.data)),
             hint="run hpcprof again",
@@ -88,13 +89,13 @@ def read_hpctoolkit(path: Path) -> Samples:
             f"{path}: an HPCToolkit database needs meta.db and profile.db (or cct.db)",
             hint="give the database's folder, or one of its files with the others beside it",
         )
-    meta = _open(parts["meta.db"], b"meta")
+    meta = open_database(parts["meta.db"], b"meta")
     metrics = _metrics(meta)
-    contexts, number = _contexts(meta)
+    contexts, number = read_contexts(meta)
     values = {name: np.zeros(len(contexts)) for name in metrics.values()}
     source = "profile.db" if "profile.db" in parts else "cct.db"
     blocks = _profile_values if source == "profile.db" else _context_values
-    for context, metric, amounts in blocks(_open(parts[source], _MARK[source])):
+    for context, metric, amounts in blocks(open_database(parts[source], _MARK[source])):
         wanted = np.fromiter((m in metrics for m in metric.tolist()), np.bool_, len(metric))
         pairs = zip(context[wanted].tolist(), metric[wanted].tolist(), amounts[wanted].tolist(),
                     strict=True)  # fmt: skip
@@ -109,8 +110,9 @@ def read_hpctoolkit(path: Path) -> Samples:
 _MARK = {"profile.db": b"prof", "cct.db": b"ctxt"}
 
 
-def _open(path: Path, mark: bytes) -> _File:
-    file = _File(path.name, read_bytes(path))
+def open_database(path: Path, mark: bytes) -> DatabaseFile:
+    """Read one file of a database; raises UsageError and TraceError (another kind or version)."""
+    file = DatabaseFile(path.name, read_bytes(path))
     if file.data[:14] != MAGIC + mark:
         raise TraceError(f"{path} is no HPCToolkit {mark.decode()} database", position=0)
     if file.data[14:15] != bytes([_MAJOR]):
@@ -119,27 +121,28 @@ def _open(path: Path, mark: bytes) -> _File:
     return file
 
 
-def _metrics(meta: _File) -> dict[int, str]:
+def _metrics(meta: DatabaseFile) -> dict[int, str]:
     """Identifier of each metric's value at scope `point`, to the metric's name."""
     (section,) = meta.read("Q", 0x38)
     table, count, size, scope_size, _ = meta.read("QIBBB", section)
     found = {}
-    for place in _strided(meta, table, count, size):
+    for place in strided(meta, table, count, size):
         name, scopes, _, scope_count = meta.read("QQQH", place)
-        for scope_place in _strided(meta, scopes, scope_count, scope_size):
+        for scope_place in strided(meta, scopes, scope_count, scope_size):
             scope, identifier = meta.read("QH", scope_place)
             if meta.text(meta.read("Q", scope)[0]) == _POINT:
                 found[identifier] = meta.text(name)
     return found
 
 
-def _strided(file: _File, start: int, count: int, size: int) -> Iterator[int]:
+def strided(file: DatabaseFile, start: int, count: int, size: int) -> Iterator[int]:
+    """The places of a table's rows; raises TraceError where it lies outside of the file."""
     if count and (size == 0 or start + count * size > len(file.data)):
         raise file.damaged(f"a table at byte {start:,} lies outside", start)
     yield from range(start, start + count * size, size or 1)
 
 
-def _contexts(meta: _File) -> tuple[list[Context], dict[int, int]]:
+def read_contexts(meta: DatabaseFile) -> tuple[list[Context], dict[int, int]]:
     """All contexts, parents first, and the number of each identifier."""
     (section,) = meta.read("Q", 0x48)
     table, count, size = meta.read("QHB", section)
@@ -147,7 +150,7 @@ def _contexts(meta: _File) -> tuple[list[Context], dict[int, int]]:
     number = {0: 0}
     # (first byte, bytes, parent): iterative, because a damaged file may nest without end
     todo: list[tuple[int, int, int]] = []
-    for place in _strided(meta, table, count, size):
+    for place in strided(meta, table, count, size):
         children, first, identifier, _, name = meta.read("QQIHxxQ", place)
         number[identifier] = len(contexts)
         contexts.append(Context(0, Place.ENTRY, name=meta.text(name)))
@@ -172,7 +175,7 @@ def _contexts(meta: _File) -> tuple[list[Context], dict[int, int]]:
 
 
 def _context(
-    meta: _File, flex: int, flags: int, relation: int, kind: int, words: int, parent: int
+    meta: DatabaseFile, flex: int, flags: int, relation: int, kind: int, words: int, parent: int
 ) -> Context:
     """Decode the flexible fields: function, source location, point, each as its flag says."""
     values = iter(meta.read(f"{words}Q", flex))
@@ -202,11 +205,11 @@ def _context(
 _Block = tuple[np.ndarray, np.ndarray, Floats]
 
 
-def _profile_values(file: _File) -> Iterator[_Block]:
+def _profile_values(file: DatabaseFile) -> Iterator[_Block]:
     """Of every thread's profile but the first, which is the summary."""
     (section,) = file.read("Q", 0x18)
     table, count, size = file.read("QIB", section)
-    for place in list(_strided(file, table, count, size))[1:]:
+    for place in list(strided(file, table, count, size))[1:]:
         values, first, contexts, index = file.read("QQIxxxxQ", place)
         rows = file.array(_VALUE, first, values)
         starts = file.array(_INDEX, index, contexts)
@@ -214,11 +217,11 @@ def _profile_values(file: _File) -> Iterator[_Block]:
         yield context, rows["id"], rows["value"].astype(np.float64)
 
 
-def _context_values(file: _File) -> Iterator[_Block]:
+def _context_values(file: DatabaseFile) -> Iterator[_Block]:
     """Of every context, summed over the profiles."""
     (section,) = file.read("Q", 0x18)
     table, count, size = file.read("QIB", section)
-    for context, place in enumerate(_strided(file, table, count, size)):
+    for context, place in enumerate(strided(file, table, count, size)):
         values, first, metrics, index = file.read("QQHxxxxxxQ", place)
         profiles = np.dtype([("id", "<u4"), ("value", "<f8")])
         rows = file.array(profiles, first, values)
@@ -227,7 +230,7 @@ def _context_values(file: _File) -> Iterator[_Block]:
         yield np.full(len(metric), context), metric, rows["value"].astype(np.float64)
 
 
-def _lengths(file: _File, starts: np.ndarray, total: int, place: int) -> np.ndarray:
+def _lengths(file: DatabaseFile, starts: np.ndarray, total: int, place: int) -> np.ndarray:
     bounds = np.append(starts, np.uint64(total)).astype(np.float64)
     lengths = np.diff(bounds)
     if (len(starts) and (bounds[0] != 0 or (lengths < 0).any())) or (not len(starts) and total):

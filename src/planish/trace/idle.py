@@ -20,10 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from planish.trace.contexts import Host, Segments
-from planish.trace.events import Flags, Ints, Kind, Table
+from planish.trace.events import Flags, Ints, Kind, Narrow, Table, index_type, indices
 from planish.trace.intervals import distinct, gaps, inside
 from planish.trace.timeline import busy_intervals
 from planish.trace.work import DeviceWork, Work, launching, synchronising
+
+_PART = 200_000  # gaps looked at together: bounds the memory
 
 
 class Cause(IntEnum):
@@ -72,10 +74,10 @@ class Idle:
     stream: int | None
     start: Ints
     end: Ints
-    gap: Ints
+    gap: Narrow
     cause: npt.NDArray[np.uint8]
-    next: Ints
-    call: Ints
+    next: Narrow
+    call: Narrow
 
     def __len__(self) -> int:
         return len(self.start)
@@ -104,8 +106,8 @@ class HostState:
 
     host: Host
     segments: dict[int, Segments]
-    cause: Ints
-    call: Ints
+    cause: npt.NDArray[np.uint8]
+    call: Narrow
 
     @classmethod
     def of(cls, table: Table, host: Host, segments: list[Segments]) -> HostState:
@@ -135,13 +137,13 @@ def _idle(
     events = table.events
     begin = np.where(called >= 0, events.start[called], holes.end)
     returned = np.where(called >= 0, events.end[called], holes.end)
-    gap = np.arange(len(holes))
+    gap: Narrow = np.arange(len(holes), dtype=index_type(len(holes)))
     others = all_work.where((all_work.device == device) & (all_work.stream != stream))
     parts = [
         _before(table, state, holes.start, np.minimum(holes.end, begin), called, gap),
         _piece(
             np.maximum(holes.start, begin), np.minimum(holes.end, returned), gap,
-            np.full(len(gap), Cause.LAUNCHING), called,
+            np.full(len(gap), Cause.LAUNCHING, np.uint8), called,
         ),
         _queued(
             np.maximum(holes.start, returned), holes.end, gap, called,
@@ -151,19 +153,19 @@ def _idle(
     start, end, piece_gap, cause, call = (
         np.concatenate(column) for column in zip(*parts, strict=True)
     )
-    order = np.lexsort((start, piece_gap))
+    order = indices(np.argsort(start, kind="stable"), len(start))  # gaps follow each other, too
     return Idle(
-        device, stream, start[order], end[order], piece_gap[order],
-        cause[order].astype(np.uint8), mine.row[follower][piece_gap[order]], call[order],
+        device, stream, start[order], end[order], piece_gap[order], cause[order],
+        mine.row[follower][piece_gap[order]], call[order],
     )  # fmt: skip
 
 
-_Piece = tuple[Ints, Ints, Ints, Ints, Ints]
+_Piece = tuple[Ints, Ints, Narrow, npt.NDArray[np.uint8], Narrow]
 
 
-def _piece(start: Ints, end: Ints, gap: Ints, cause: Ints, call: Ints) -> _Piece:
+def _piece(start: Ints, end: Ints, gap: Narrow, cause: Narrow, call: Narrow) -> _Piece:
     keep = end > start
-    return start[keep], end[keep], gap[keep], cause[keep].astype(np.int64), call[keep]
+    return start[keep], end[keep], gap[keep], cause[keep].astype(np.uint8), call[keep]
 
 
 def _queued(start: Ints, end: Ints, gap: Ints, call: Ints, others: DeviceWork | None) -> _Piece:
@@ -171,7 +173,7 @@ def _queued(start: Ints, end: Ints, gap: Ints, call: Ints, others: DeviceWork | 
     keep = (end > start) & (call >= 0)
     start, end, gap, call = start[keep], end[keep], gap[keep], call[keep]
     if others is None or not len(others):
-        return _piece(start, end, gap, np.full(len(gap), Cause.LAUNCH_LATENCY), call)
+        return _piece(start, end, gap, np.full(len(gap), Cause.LAUNCH_LATENCY, np.uint8), call)
     by_class = [
         (Cause.COMMUNICATION, busy_intervals(others.where(others.work == Work.COMMUNICATION))),
         (Cause.OTHER_STREAM, busy_intervals(others.where(others.work == Work.COMPUTE))),
@@ -179,7 +181,7 @@ def _queued(start: Ints, end: Ints, gap: Ints, call: Ints, others: DeviceWork | 
     ]
     edges = distinct(np.concatenate([np.concatenate((i.start, i.end)) for _, i in by_class]))
     start, end, owner = split(start, end, edges)
-    cause = np.full(len(start), Cause.LAUNCH_LATENCY)
+    cause = np.full(len(start), Cause.LAUNCH_LATENCY, np.uint8)
     for kind, busy in by_class:
         open_ = cause == Cause.LAUNCH_LATENCY
         cause[open_ & inside(busy, start)] = kind
@@ -195,16 +197,24 @@ def _before(
     thread = np.where(call >= 0, table.events.thread[call], -1)
     parts = [_no_call(table, state, start, end, call, gap, thread < 0)]
     for number in np.unique(thread[thread >= 0]).tolist():
-        mine = thread == number
+        mine = np.flatnonzero(thread == number)
         seg = state.segments[number]
-        begin, finish, owner = split(start[mine], end[mine], seg.edges)
-        leaf = leaf_at(seg, begin)
-        ran = leaf >= 0
-        cause = np.where(ran, state.cause[leaf], Cause.NO_WORK)
-        named = np.where(ran, state.call[leaf], -1)
-        parts.append(_piece(begin, finish, gap[mine][owner], cause, named))
+        for at in range(0, len(mine), _PART):
+            some = mine[at : at + _PART]
+            parts.append(_ran(state, seg, start[some], end[some], gap[some]))
     first, second, third, fourth, fifth = (np.concatenate(c) for c in zip(*parts, strict=True))
     return first, second, third, fourth, fifth
+
+
+def _ran(state: HostState, seg: Segments, start: Ints, end: Ints, gap: Ints) -> _Piece:
+    """What the thread ran in pieces of time that lie one behind the other."""
+    seg = seg.within(int(start[0]), int(end[-1]))
+    begin, finish, owner = split(start, end, seg.edges)
+    leaf = leaf_at(seg, begin)
+    ran = leaf >= 0
+    cause = np.where(ran, state.cause[leaf], Cause.NO_WORK)
+    named = np.where(ran, state.call[leaf], -1)
+    return _piece(begin, finish, gap[owner], cause, named)
 
 
 def _no_call(
@@ -212,15 +222,19 @@ def _no_call(
 ) -> _Piece:
     """The launch is not in the trace: the cause cannot be told."""
     return _piece(
-        start[mask], end[mask], gap[mask], np.full(int(mask.sum()), Cause.UNKNOWN), call[mask]
+        start[mask],
+        end[mask],
+        gap[mask],
+        np.full(int(mask.sum()), Cause.UNKNOWN, np.uint8),
+        call[mask],
     )
 
 
-def _leaf_causes(table: Table, host: Host) -> tuple[Ints, Ints]:
+def _leaf_causes(table: Table, host: Host) -> tuple[npt.NDArray[np.uint8], Narrow]:
     """For each host event: its cause when it is the leaf, and the row of the call to name."""
     names = table.events.name[host.row]
     runtime = table.events.kind[host.row] == Kind.RUNTIME
-    cause = np.full(len(host.row), Cause.HOST_BUSY, np.int64)
+    cause = np.full(len(host.row), Cause.HOST_BUSY, np.uint8)
     cause[runtime & launching(table)[names]] = Cause.LAUNCHING
     cause[runtime & synchronising(table)[names]] = Cause.SYNCHRONISATION
     call = np.where(runtime, host.row, -1)

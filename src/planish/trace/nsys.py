@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from planish.base.errors import TraceError
-from planish.trace.events import ABSENT, Columns, Device, Kind, Table
+from planish.trace.columns import Columns
+from planish.trace.events import ABSENT, Device, Kind, Table
 
 _BATCH = 20_000
 _WIDTH = 24

@@ -27,7 +27,8 @@ from typing import Any
 
 from planish.base.closing import Closing
 from planish.base.errors import UsageError
-from planish.trace.events import ABSENT, Columns, Device, Kind, Table
+from planish.trace.columns import Columns
+from planish.trace.events import ABSENT, Device, Kind, Table
 
 _MARKERS = 50
 _PROCESS = 1

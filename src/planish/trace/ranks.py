@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planish.base.errors import PlanishError, UsageError
+from planish.trace.isolated import Limits
 from planish.trace.trace import Trace
 
 _SUFFIXES = (".json", ".json.gz", ".zip", ".sqlite")
@@ -57,8 +58,9 @@ def trace_files(folder: Path) -> list[Path]:
 
 
 def read_ranks(
-    folder: Path, *, salvage: bool = False, say: Callable[[str], None] | None = None
-) -> Ranks:
+    folder: Path, *, salvage: bool = False, say: Callable[[str], None] | None = None,
+    limits: Limits | None = None,
+) -> Ranks:  # fmt: skip
     """Read one file after the other; only a row of each is kept, so memory is that of one file.
 
     A rank comes from the file's contents, else from `rankN` in its name, else from its place.
@@ -70,7 +72,7 @@ def read_ranks(
         if say:
             say(path.name)
         try:
-            trace = Trace.read(path, salvage=salvage)
+            trace = Trace.read(path, salvage=salvage, limits=limits)
         except PlanishError as error:
             failed.append((str(path), str(error)))
             continue

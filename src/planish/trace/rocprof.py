@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from planish.trace.events import ABSENT, Columns, Device, Kind, Table
+from planish.trace.columns import Columns
+from planish.trace.events import ABSENT, Device, Kind, Table
 from planish.trace.jsonstream import Decode, Scanner
 
 _APIS = ("hip_api", "hsa_api", "marker_api", "rccl_api")

@@ -32,6 +32,7 @@ def summary(trace: Trace, top: int) -> dict[str, Any]:
              "occupancy": None if math.isnan(row.occupancy) else row.occupancy}
             for row in trace.kernels()[:top]
         ],
+        "host": [] if trace.devices else [asdict(row) for row in trace.hot(top)],
         "kernel_names": len(trace.kernels()),
         "copies": [{**asdict(row), "bandwidth": row.bandwidth} for row in trace.copies],
         "launches": None if launched is None else asdict(launched),

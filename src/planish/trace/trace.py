@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from planish.base.errors import UsageError
 from planish.trace import critical
-from planish.trace.blame import Blame, BlameRow, blame, blame_rows
+from planish.trace.blame import Blame, BlameRow, blame, blame_rows, ran
 from planish.trace.contexts import Host, Segments, host_contexts, segments
-from planish.trace.critical import PathStep, WhatIf
+from planish.trace.critical import Path as CriticalPath
+from planish.trace.critical import WhatIf
 from planish.trace.events import Events, Note, Table
 from planish.trace.graph import Graph, build_graph
 from planish.trace.idle import HostState, Idle, device_idle, stream_idle
+from planish.trace.isolated import Limits, read_isolated
 from planish.trace.kernels import CopyRow, KernelRow, Launches, copy_rows, kernel_rows, launches
-from planish.trace.read import read_table
 from planish.trace.steps import StepRow, step_rows
 from planish.trace.timeline import Breakdown, breakdowns, span, stream_breakdowns
 from planish.trace.work import DeviceWork, device_work
@@ -32,9 +33,9 @@ class Trace:
         self.table = table
 
     @classmethod
-    def read(cls, path: str | Path, *, salvage: bool = False) -> Self:
-        """Read a file; raises UsageError and TraceError."""
-        return cls(read_table(Path(path), salvage=salvage))
+    def read(cls, path: str | Path, *, salvage: bool = False, limits: Limits | None = None) -> Self:
+        """Read a file in a process of its own; raises UsageError and TraceError."""
+        return cls(read_isolated(Path(path), salvage=salvage, limits=limits))
 
     @property
     def events(self) -> Events:
@@ -146,17 +147,21 @@ class Trace:
         """Idle time charged to the calling contexts of the host; sums to the idle time."""
         return blame_rows(self.table, self.host, self.charges(device), limit)
 
+    def hot(self, limit: int | None = None) -> list[BlameRow]:
+        """Calling contexts of the host by the time that they ran themselves, the most first."""
+        return blame_rows(self.table, self.host, ran(self.host, self.host_segments), limit)
+
     @cached_property
     def graph(self) -> Graph:
         """Host calls and device events with what each waits for."""
         return build_graph(self.table, self.work, self.host)
 
-    def critical_path(self) -> list[PathStep]:
+    def critical_path(self) -> CriticalPath:
         """What the run's length hangs on, from the first start to the last end."""
         return self._critical_path
 
     @cached_property
-    def _critical_path(self) -> list[PathStep]:
+    def _critical_path(self) -> CriticalPath:
         return critical.critical_path(self.graph)
 
     def what_if(self, name: str, *, faster: float | None = None) -> WhatIf:

@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from planish.trace.events import DEVICE_WORK, Ints, Kind, Table
+from planish.trace.events import DEVICE_WORK, Ints, Kind, Narrow, Table, indices
 
 
 class Work(IntEnum):
@@ -40,13 +40,13 @@ class DeviceWork:
     launch  the row of the host call that launched it, or -1
     """
 
-    row: Ints
+    row: Narrow
     start: Ints
     end: Ints
-    device: Ints
-    stream: Ints
+    device: Narrow
+    stream: Narrow
     work: npt.NDArray[np.uint8]
-    launch: Ints
+    launch: Narrow
 
     def __len__(self) -> int:
         return len(self.row)
@@ -66,7 +66,7 @@ class DeviceWork:
 def device_work(table: Table) -> DeviceWork:
     """Pick the device events out and link each to its launch by correlation."""
     events = table.events
-    rows = events.of_kind(*DEVICE_WORK)
+    rows = indices(events.of_kind(*DEVICE_WORK), len(events))
     communicates = matching(table, rows, _COMMUNICATION)
     kind = events.kind[rows]
     work = np.full(len(rows), Work.COMPUTE, np.uint8)
@@ -75,7 +75,7 @@ def device_work(table: Table) -> DeviceWork:
         work[(kind == Kind.KERNEL) & communicates[events.name[rows]]] = Work.COMMUNICATION
     start = events.start[rows]
     return DeviceWork(
-        rows, start, start + events.duration[rows], events.device[rows].astype(np.int64),
+        rows, start, start + events.duration[rows], events.device[rows],
         events.stream[rows], work, _launches(table, rows),
     )  # fmt: skip
 
@@ -89,7 +89,7 @@ def _launches(table: Table, rows: Ints) -> Ints:
     events = table.events
     calls = events.of_kind(Kind.RUNTIME)
     calls = calls[events.correlation[calls] > 0]
-    found = np.full(len(rows), -1, np.int64)
+    found = np.full(len(rows), -1, rows.dtype)
     if not len(calls) or not len(rows):
         return found
     keys = events.correlation[calls]
