@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from planish.verify import memory, pointers, values
 from planish.verify import terms as t
 from planish.verify.cfg import Shape, shape_of
-from planish.verify.instructions import Machine, State
+from planish.verify.instructions import THROWN, Machine, State
 from planish.verify.ir import Function, Instruction, Local, Operand, Unsupported
 from planish.verify.shared import Shared, slots_of
 from planish.verify.terms import FALSE, TRUE, Term
-from planish.verify.values import Meaning
+from planish.verify.values import Group, Meaning, Scalar
 
 _MOST_ROUNDS = 300  # of a loop whose every round is certain
 _MOST_STEPS = 20_000  # instructions after unrolling
@@ -35,6 +35,7 @@ class Encoded:
     undefined    when the behaviour is undefined
     incomplete   when a loop goes on beyond the bound
     returned     merged from all returns; None where there is none
+    unwound      merged from all exceptions that leave the function; the result is the exception
     diverged     when a call does not return, and the state of the world then
     choices      nondeterministic choices
     assumptions  simplifications that the encoding made, in words
@@ -44,6 +45,7 @@ class Encoded:
     incomplete: Term
     returned: Exit | None
     diverged: tuple[Term, Term] | None
+    unwound: Exit | None
     choices: tuple[Term, ...]
     steps: int
     loops: bool = False
@@ -176,6 +178,11 @@ def _visit(walk: _Walk, node: Node) -> None:
             continue
         if instruction.op in ("br", "switch"):
             _branch(walk, node, instruction, certain)
+        elif instruction.op == "invoke":
+            _invoke(walk, node, instruction, certain)
+        elif instruction.op == "resume":
+            thrown = machine.use(instruction.operands[0])
+            _resume(machine, thrown)
         elif instruction.op == "ret":
             _return(walk, instruction)
         elif instruction.op == "unreachable":
@@ -228,6 +235,23 @@ def _branch(walk: _Walk, node: Node, instruction: Instruction, certain: tuple[in
         _go(walk, node, target, t.and_(machine.condition, condition), certain)
 
 
+def _resume(machine: Machine, thrown: Meaning) -> None:
+    if not isinstance(thrown, Group) or not isinstance(thrown.parts[0], Scalar):
+        raise Unsupported("resume of something that is no exception")
+    machine.unwind(TRUE, thrown.parts[0])
+
+
+def _invoke(walk: _Walk, node: Node, instruction: Instruction, certain: tuple[int, ...]) -> None:
+    """Go on behind the call, and at the landing pad for what it threw."""
+    machine = walk.machine
+    normal, pad = instruction.targets
+    pads, after = machine.pads, machine.state
+    _go(walk, node, normal, machine.condition, certain)
+    for one in pads:
+        machine.state = replace(one.state, values={**after.values, THROWN: one.thrown})
+        _go(walk, node, pad, one.condition, certain)
+
+
 def _go(walk: _Walk, node: Node, target: int, condition: Term, certain: tuple[int, ...]) -> None:
     """Follow an edge: phis are read before it, a back edge counts as a round."""
     if condition is FALSE:
@@ -246,7 +270,7 @@ def _go(walk: _Walk, node: Node, target: int, condition: Term, certain: tuple[in
     new_rounds += [0] * (len(inside) - shared)
     new_certain += [0] * (len(inside) - shared)
     state = walk.machine.state
-    known = {n: value for n, value in state.values.items() if n in walk.kept}
+    known = {n: value for n, value in state.values.items() if n in walk.kept or n == THROWN}
     known.update(_phis(walk, block, target))
     new = replace(state, values=known, blocks=dict(state.blocks))
     _arrive(walk, (target, tuple(new_rounds)), _Edge(condition, new, tuple(new_certain)))
@@ -282,11 +306,16 @@ def _finish(walk: _Walk, returned: Exit | None) -> Encoded:
                 t.or_(condition, diverged[0]),
                 t.ite(condition, world, diverged[1]),
             )
+    unwound = None
+    for one in reversed(machine.unwound):
+        leaving = Exit(one.condition, one.thrown, one.state)
+        unwound = leaving if unwound is None else _merge_exits(leaving, unwound)
     return Encoded(
         t.or_(*machine.undefineds),
         t.or_(*machine.incomplete),
         returned,
         diverged,
+        unwound,
         tuple(machine.fresh.choices),
         machine.steps,
         walk.shape.has_loops,

@@ -26,7 +26,8 @@ class Answer:
     """What a call gives back.
 
     escaped  contents of stack slots that the callee could write, by block
-    diverges it does not return
+    diverges it does not return, and does not unwind
+    unwinds  it ends by an exception
     """
 
     result: Meaning | None
@@ -35,6 +36,7 @@ class Answer:
     valid: Term
     escaped: dict[int, Term]
     diverges: Term
+    unwinds: Term
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Shared:
     known     bytes outside that are known, by address
     free      stack slots of the source that have no counterpart yet
     restricts_aliasing  the source promises by `noalias` which accesses do not overlap
+    callees   what is known of functions by name: passes infer it for all calls at once
     """
 
     parameters: tuple[Parameter, ...]
@@ -75,6 +78,7 @@ class Shared:
     checks: list[Term] = field(default_factory=list)
     accesses: list[tuple[str, Term, int, Term]] = field(default_factory=list)
     restricts_aliasing: bool = False
+    callees: dict[str, frozenset[str]] = field(default_factory=dict)
     known: dict[int, Cell] = field(default_factory=dict)
     free: list[tuple[Instruction, int]] = field(default_factory=list)
     next_slot: int = OUTSIDE + 1
@@ -138,6 +142,16 @@ def _argument(shared: Shared, parameter: Parameter) -> Meaning:
         return Scalar(bits, poison, block)
 
     return build(parameter.type, make)
+
+
+def add_callees(shared: Shared, functions: Sequence[Function]) -> None:
+    """Take what any version's declarations say of callees for both."""
+    for function in functions:
+        for block in function.blocks:
+            for instruction in block.instructions:
+                if instruction.op == "call" and instruction.text:
+                    old = shared.callees.get(instruction.name, frozenset())
+                    shared.callees[instruction.name] = old | set(instruction.text.split())
 
 
 def _add_global(shared: Shared, name: str, known: Global) -> None:
