@@ -49,8 +49,8 @@ CASES = {
     "an atomic operation keeps its ordering": (
         _STORE.format("%a = atomicrmw add ptr %p, i32 1 seq_cst"),
         _STORE.format("%a = atomicrmw add ptr %p, i32 1 monotonic"),
-        "  %q = getelementptr i8, ptr %p, i64 0\n" + _STORE.format(
-            "%a = atomicrmw add ptr %q, i32 1 seq_cst"),
+        "  %z = getelementptr i8, ptr %p, i64 0\n" + _STORE.format(
+            "%a = atomicrmw add ptr %z, i32 1 seq_cst"),
     ),
     "assembly sees the memory": (
         _STORE.format('call void asm sideeffect "", "~{memory}"()'),

@@ -91,7 +91,8 @@ class Shared:
 
     def _base(self, name: str) -> Term:
         zeros = max(self.globals[name].align, 1).bit_length() - 1
-        free = t.var(f"address of {name}", INDEX - zeros)
+        # One name for each alignment: a variable has one sort.
+        free = t.var(f"address of {name} / {1 << zeros}", INDEX - zeros)
         return t.concat(free, t.bv(0, zeros)) if zeros else free
 
 
@@ -205,7 +206,7 @@ def slots_of(shared: Shared, function: Function, side: str) -> dict[int, int]:
                 raise Unsupported("more than 500 stack slots")
             shared.slots[number] = _slot(shared, number, size, align)
         elif align > shared.slots[number].align:
-            shared.slots[number] = _slot(shared, number, size, align)
+            shared.slots[number] = _aligned(shared, shared.slots[number], align)
         numbers[instruction.number] = number
         if side == "s":
             shared.free.append((instruction, number))
@@ -219,6 +220,14 @@ def _slot(shared: Shared, number: int, size: int, align: int) -> Slot:
     end = t.add(base, t.bv(max(size, 1), INDEX))
     shared.facts += [t.not_(t.eq(base, t.bv(0, INDEX))), t.ult(base, end)]
     return Slot(size, base, align)
+
+
+def _aligned(shared: Shared, slot: Slot, align: int) -> Slot:
+    """The slot at the same address, known to be a multiple of more."""
+    zeros = align.bit_length() - 1
+    base = t.concat(t.extract(slot.base, INDEX - 1, zeros), t.bv(0, zeros))
+    shared.facts.append(t.eq(base, slot.base))
+    return Slot(slot.size, base, align)
 
 
 def _slots(function: Function) -> Sequence[Instruction]:
