@@ -282,7 +282,8 @@ def _read_scalar(machine: Machine, reached: list[tuple[Term, int]], at: Term, ki
         if kind.kind != "ptr" and value.block is not None:
             if kind.width != 64 and not _only_outside(machine, value.block):
                 _in_parts(machine, value.block)
-            value = Scalar(address(machine, value), value.poison, None, value.undefs)
+            bits = address(machine, value) if kind.width == 64 else value.bits
+            value = Scalar(bits, value.poison, None, value.undefs)
         found = value if found is None else values.merge(condition, value, found)
     if found is None:
         return values.leaves(values.poison_of(kind))[0]
