@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from planish.verify import memory, pointers, values
 from planish.verify import terms as t
 from planish.verify.cfg import Shape, shape_of
-from planish.verify.instructions import THROWN, Machine, State
+from planish.verify.instructions import THROWN, Machine, State, Unwound
 from planish.verify.ir import Function, Instruction, Local, Operand, Unsupported
 from planish.verify.shared import Shared, slots_of
 from planish.verify.terms import FALSE, TRUE, Term
@@ -116,7 +117,9 @@ def _inline(machine: Machine, callee: Function, given: list[Meaning], bound: int
     values_given = dict(zip(numbers, given, strict=True))
     machine.state = replace(machine.state, values=values_given)
     machine.stack.append(callee.name)
+    outer_exits, machine.unwound = machine.unwound, []
     returned = _run(_Walk(callee, shape_of(callee), bound, machine, _crossing(callee)))
+    machine.unwound = [*outer_exits, *_leaving(machine, callee)]
     machine.stack.pop()
     machine.slots = slots
     if returned is None:
@@ -166,6 +169,8 @@ def _visit(walk: _Walk, node: Node) -> None:
     condition, state = _join(edges)
     machine = walk.machine
     machine.condition, machine.state = condition, state
+    if time.process_time() > machine.shared.deadline:
+        raise Unsupported("too much to encode in the time")
     certain = tuple(max(counts) for counts in zip(*(e.certain for e in edges), strict=True))
     walk.entered[node] = condition
     for instruction in walk.function.blocks[node[0]].instructions:
@@ -307,7 +312,7 @@ def _finish(walk: _Walk, returned: Exit | None) -> Encoded:
                 t.ite(condition, world, diverged[1]),
             )
     unwound = None
-    for one in reversed(machine.unwound):
+    for one in reversed(_leaving(machine, walk.function)):
         leaving = Exit(one.condition, one.thrown, one.state)
         unwound = leaving if unwound is None else _merge_exits(leaving, unwound)
     return Encoded(
@@ -321,6 +326,14 @@ def _finish(walk: _Walk, returned: Exit | None) -> Encoded:
         walk.shape.has_loops,
         frozenset(machine.assumptions),
     )
+
+
+def _leaving(machine: Machine, function: Function) -> list[Unwound]:
+    """What unwinds out of the function; where it promises that nothing does, that is undefined."""
+    if "nounwind" not in function.flags:
+        return machine.unwound
+    machine.undefineds += [one.condition for one in machine.unwound]
+    return []
 
 
 def _merge_exits(a: Exit, b: Exit) -> Exit:

@@ -158,7 +158,7 @@ class Global:
 
 @dataclass(frozen=True)
 class Function:
-    """A function with a body. Block 0 is the entry."""
+    """A function with a body. Block 0 is the entry; `flags` of its result, and nounwind."""
 
     name: str
     result: Type

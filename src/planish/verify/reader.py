@@ -83,6 +83,7 @@ class Reader:
         )
         result = self._type(c.LLVMGetReturnType(c.LLVMGlobalGetValueType(handle)))
         flags = attributes.at(self._library, handle, attributes.RETURN)
+        flags |= attributes.of_callee(self._library, handle) & {"nounwind"}
         return Function(name, result, parameters, blocks, dict(self._globals), flags)
 
     def _number(self, handle: int) -> list[list[int]]:

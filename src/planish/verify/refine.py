@@ -6,6 +6,7 @@ way, and gives the source's value and memory unless those are poison (Alive2, PL
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ class Query:
 
     facts       what holds of every input
     violation   an input on which the target does not refine the source
+    fine        an input on which the source is defined, and both are followed to their ends
     reached     an input on which the source returns within the bound, defined
     incomplete  an input on which one of them exceeds the bound
     """
@@ -40,6 +42,13 @@ class Query:
     wrong_end: Term
     wrong_value: Term
     wrong_memory: Term
+    fine: Term
+
+    @property
+    def parts(self) -> tuple[Term, ...]:
+        """The violation in pieces, each of which a solver may decide where the whole is too much."""
+        kinds = (self.undefined, self.wrong_end, self.wrong_value, self.wrong_memory)
+        return tuple(t.and_(self.fine, kind) for kind in kinds if kind is not FALSE)
 
     @property
     def loops(self) -> bool:
@@ -65,13 +74,16 @@ def ask(
     bound: int,
     find_source: Find = lambda _: None,
     find_target: Find = lambda _: None,
+    seconds: float = 3600.0,
 ) -> Query:
     """Encode both; raises Unsupported, naming what has no meaning here.
 
+    seconds  of this process's time for the encoding
     find_source, find_target  the bodies of callees, which are executed where the two versions do
     not call them equally often: one of them has been inlined
     """
     shared = share(source, target)
+    shared.deadline = time.process_time() + seconds
     ours, theirs = inlining.choose(source, target, find_source, find_target)
     add_globals(shared, [*ours.values(), *theirs.values()])
     add_callees(shared, [source, target, *ours.values(), *theirs.values()])
@@ -117,6 +129,7 @@ def compare(shared: Shared, before: Encoded, after: Encoded) -> Query:
         wrong_end,
         wrong_value,
         wrong_memory,
+        fine,
     )  # fmt: skip
 
 

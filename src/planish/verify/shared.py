@@ -7,6 +7,7 @@ refine the source's; the last state of the world tells whether both asked the sa
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -60,6 +61,7 @@ class Shared:
     checks    addresses outside that are accessed
     accesses  (type tag, address, bytes, condition) of the source's accesses outside with a tag
     known     bytes outside that are known, by address
+    deadline  of the encoding, by the process's own clock
     free      stack slots of the source that have no counterpart yet
     restricts_aliasing  the source promises by `noalias` which accesses do not overlap
     callees   what is known of functions by name: passes infer it for all calls at once
@@ -82,6 +84,7 @@ class Shared:
     known: dict[int, Cell] = field(default_factory=dict)
     free: list[tuple[Instruction, int]] = field(default_factory=list)
     next_slot: int = OUTSIDE + 1
+    deadline: float = math.inf
 
     def address(self, name: str) -> tuple[int, Term]:
         """Block and offset of a global."""
