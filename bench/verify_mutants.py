@@ -37,13 +37,14 @@ _INPUTS = 200
 _SECONDS = 10.0
 _FLAGS = re.compile(r" (nsw|nuw|nusw|inbounds|exact|disjoint|nneg|samesign|noalias|nonnull|noundef"
                     r"|writeonly|readonly|readnone|signext|zeroext|dso_local|internal"
-                    r"|captures\([^)]*\)|dereferenceable(_or_null)?\(\d+\)|range\([^)]*\))")  # fmt: skip
+                    r"|captures\([^)]*\)|dereferenceable(_or_null)?\(\d+\)"
+                    r"|range\([^)]*\))")  # fmt: skip
 _METADATA = re.compile(r", ![\w.]+ !\d+")
 _ALIGN = re.compile(r", align \d+$", re.M)
 # What is outside of a function alone, undefined in ways that running hides, or no plain type.
-_LEFT_OUT = re.compile(r"@|call|invoke|alloca|undef|poison|freeze|unreachable|float|double|half|x86_"
-                       r"|<|\[|\{ |div|rem|volatile|atomic| (shl|lshr|ashr) \S+ \S+, %|ptrtoint|inttoptr"
-                       r"|i128")  # fmt: skip
+_LEFT_OUT = re.compile(r"@|call|invoke|alloca|undef|poison|freeze|unreachable|float|double|half"
+                       r"|x86_|<|\[|\{ |div|rem|volatile|atomic| (shl|lshr|ashr) \S+ \S+, %"
+                       r"|ptrtoint|inttoptr|i128")  # fmt: skip
 _HEAD = re.compile(r"^define (.*?)@([\w.]+)\(([^)]*)\)[^{]*\{$")
 _C = {"i1": "unsigned char", "i8": "unsigned char", "i16": "unsigned short", "i32": "unsigned",
       "i64": "unsigned long", "ptr": "void *", "void": "void"}  # fmt: skip
@@ -232,7 +233,8 @@ int main(void) {{
     signal(s, leave);
   for (int round = 0; round < {_INPUTS}; round++) {{
     int sparse = next() % 3;
-    for (int i = 0; i < 8192; i++) start[i] = sparse && next() % 4 ? 0 : next() % (sparse ? 8 : 256);
+    for (int i = 0; i < 8192; i++)
+      start[i] = sparse && next() % 4 ? 0 : next() % (sparse ? 8 : 256);
     for (int i = 0; i < 8; i++)
       a[i] = next() % 3 == 0 ? next() : next() % 3 ? next() % 40 : -(next() % 4);
     unsigned long wanted = 0, got = 0;

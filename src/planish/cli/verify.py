@@ -13,7 +13,10 @@ import click
 
 @click.command("verify", no_args_is_help=True)
 @click.argument("before", type=click.Path(path_type=Path))
-@click.argument("after", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--passes", default="", metavar="PIPELINE", help="Instead of AFTER: run these passes of LLVM."
+)
 @click.option(
     "--function", "-f", "functions", multiple=True, metavar="NAME", help="Only this function."
 )
@@ -39,7 +42,7 @@ import click
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 @click.pass_obj
-def command(flags: Sequence[str] | None, /, before: Path, after: Path, **given: Any) -> None:
+def command(flags: Sequence[str] | None, /, before: Path, after: Path | None, **given: Any) -> None:
     """Say for each function of AFTER how far it is checked to do what BEFORE does.
 
     Each file is .ll, .bc, C or C++ (compiled without optimisation; flags stand behind --). The
@@ -48,12 +51,13 @@ def command(flags: Sequence[str] | None, /, before: Path, after: Path, **given: 
     \b
     planish verify before.ll after.ll
     planish verify before.c after.bc --bound 8 -- -Iinclude
+    planish verify before.ll --passes 'function(sroa,instcombine)' --save broken
     """
     from planish import verify
     from planish.cli.verify_show import show_json, show_report
 
     report = verify(
-        before, after, functions=given["functions"], bound=given["bound"],
+        before, after, passes=given["passes"], functions=given["functions"], bound=given["bound"],
         seconds=given["seconds"], explain=given["explain"], run=not given["no_run"],
         flags=flags or (), jobs=given["jobs"] or os.cpu_count() or 1, store=not given["no_store"],
         save=given["save"],

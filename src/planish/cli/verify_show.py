@@ -23,6 +23,11 @@ def show_report(report: Report) -> None:
     console.print(table)
     for one in report.functions:
         _show_details(console, one)
+    if report.broken_by:
+        words = (
+            f"first broken by {report.broken_by}; the shortest list: {','.join(report.shortest)}"
+        )
+        console.print(Text(f"{report.refuted[0].function}: {words}"))
     for name in report.missing:
         console.print(Text(f"{name}: only in the first module, not compared"))
     counts = [f"{report.count(grade)} {grade.value}" for grade in Grade if report.count(grade)]
@@ -52,5 +57,7 @@ def show_json(report: Report) -> None:
         "missing": list(report.missing),
         "verdict": str(report.verdict),
         "cached": report.cached,
+        "broken_by": report.broken_by,
+        "shortest": list(report.shortest),
     }
     print(json.dumps(found, indent=2, sort_keys=True))

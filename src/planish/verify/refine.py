@@ -46,7 +46,7 @@ class Query:
 
     @property
     def parts(self) -> tuple[Term, ...]:
-        """The violation in pieces, each of which a solver may decide where the whole is too much."""
+        """The violation in pieces: each may be decided where the whole is too much."""
         kinds = (self.undefined, self.wrong_end, self.wrong_value, self.wrong_memory)
         return tuple(t.and_(self.fine, kind) for kind in kinds if kind is not FALSE)
 

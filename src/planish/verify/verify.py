@@ -54,11 +54,15 @@ class Report:
     """The verdicts of a module's functions, in its order.
 
     missing  functions of `before` that `after` has not
+    broken_by, shortest  of the first refutation, where passes were run: the first that breaks it,
+                         and a list of passes of which none can be left out
     """
 
     functions: tuple[FunctionVerdict, ...]
     missing: tuple[str, ...] = ()
     cached: int = 0
+    broken_by: str = ""
+    shortest: tuple[str, ...] = ()
 
     @property
     def refuted(self) -> tuple[FunctionVerdict, ...]:
