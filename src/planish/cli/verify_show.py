@@ -11,6 +11,7 @@ from rich.text import Text
 
 from planish.base.records import Grade
 from planish.verify.requests import FunctionVerdict
+from planish.verify.schedules import LoopVerdict
 from planish.verify.verify import Report
 
 
@@ -43,6 +44,18 @@ def _show_details(console: Console, one: FunctionVerdict) -> None:
         console.print(Text(f"{one.function}: {one.input}"))
     if one.query:
         console.print(Text(f"; the query on {one.function}\n{one.query}"))
+
+
+def show_loops(found: LoopVerdict, *, as_json: bool) -> None:
+    """A schedule's verdict, in one or two lines or as JSON."""
+    if as_json:
+        verdict = {"grade": found.verdict.grade.value, "detail": found.verdict.detail}
+        print(json.dumps({**asdict(found), "verdict": verdict}, indent=2, sort_keys=True))
+        return
+    walked = f"; {found.points:,} points walked by the interpreter" if found.points else ""
+    print(f"{found.verdict}{walked}" + (f": {found.reason}" if found.reason else ""))
+    if found.reassociated:
+        print(f"reassociated: the floating-point sums of {', '.join(found.reassociated)}")
 
 
 def show_json(report: Report) -> None:
