@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from planish.verify import casts, floats, integers, memory, pointers, values
+from planish.verify import casts, floats, integers, memory, pointers, rebuild, values
 from planish.verify import terms as t
 from planish.verify.ir import (
     Address,
@@ -179,7 +179,7 @@ class Machine:
         # The source's choices may be any; two that differ are enough, these are tried.
         low = {u: t.bv(0, u.sort) for u in raw.undefs}
         high = {u: t.bv(-1, u.sort) for u in raw.undefs}
-        [x], [y] = t.substitute([raw.bits], low), t.substitute([raw.bits], high)
+        [x], [y] = rebuild.substitute([raw.bits], low), rebuild.substitute([raw.bits], high)
         self.undefined(t.not_(t.eq(x, y)))
         return first.bits
 

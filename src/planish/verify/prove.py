@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from planish.base.records import Grade, Verdict
 from planish.llvm.binding import Library
 from planish.llvm.module import Module
-from planish.verify import differential, refine, smtlib, solvers
+from planish.verify import differential, rebuild, refine, smtlib, solvers
 from planish.verify import terms as t
 from planish.verify.confirm import confirm
 from planish.verify.ir import Function
@@ -70,7 +70,7 @@ def _decide(query: Query, request: Validate, names: Sequence[str]) -> solvers.An
     if answer.result != "sat":
         return answer
     for mapping in _choices(query):
-        [violation] = t.substitute([query.violation], mapping)
+        [violation] = rebuild.substitute([query.violation], mapping)
         if violation is FALSE:
             return solvers.Answer("unsat")
         other = solvers.solve([violation], seconds=request.seconds, solvers=names)
