@@ -93,14 +93,16 @@ def verify_build(
 ) -> Verified:
     """A verdict for every function that the unoptimised module and the build both have.
 
+    sheltered  not asked about: no pass of the recipe has touched them
     functions  only these, as far as both have them
     """
     before, after = session.pool.kept(task.final.blob), built.artefacts["bc"]
     jobs, store = session.pool.jobs, session.store
     with Verifier(jobs=jobs, seconds=_LIMITS.seconds, store=store) as verifier:
         both = verifier.common(before, after)
-        chosen = [name for name in functions if name in both]
-        if functions and not chosen:
+        wanted = functions or both
+        chosen = [name for name in both if name in wanted and name not in sheltered]
+        if not chosen:
             return Verified(Report(()), tested, frozenset(sheltered))
         report = verifier.verify(before, after, limits=_LIMITS, functions=chosen)
     return Verified(report, tested, frozenset(sheltered))
