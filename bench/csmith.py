@@ -92,7 +92,7 @@ def _program(
     with tempfile.TemporaryDirectory(prefix="planish-csmith-") as name:
         folder = Path(name)
         source = folder / "p.c"
-        made = run_command(f"csmith --seed {seed} {_SHAPE} -o {source}", seconds=30)
+        made = run_command(f"cd {folder} && csmith --seed {seed} {_SHAPE} -o {source}", seconds=30)
         if not made.ok:
             return {"outcome": "screened out", "why": "csmith"}
         flags = f"-w -I{_INCLUDE}"
