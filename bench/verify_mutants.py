@@ -1,34 +1,54 @@
 """No mutant that execution shows to differ may be proved; most should be refuted.
 
-    python bench/verify_mutants.py CORPUS --mutants 1000
+    python bench/verify_mutants.py CORPUS --mutants 1000 --work FOLDER
 
-Functions of the corpus are simplified by LLVM, then broken in one place: operands swapped, a
-constant or a predicate changed, an operation replaced, a load moved across a store. Mutants that
-running shows to differ on a defined input count.
+Functions of the corpus are simplified by LLVM, freed of all that makes poison (flags, metadata,
+alignments) and broken in one place: operands swapped, a constant, a predicate or an operation
+changed, a load moved across a store, a store dropped. What counts as a mutant that differs is
+judged apart from the verifier: a C program, compiled by gcc with inputs of its own, calls all
+versions and compares results and memory. Finished functions are appended to FOLDER/mutants.jsonl,
+so that a run that was stopped goes on.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import json
 import random
 import re
+import shlex
 import statistics
-import time
+import tempfile
 from pathlib import Path
 
-from planish.base.errors import PlanishError
 from planish.base.records import Grade
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import HANDLER, Build, Job
 from planish.llvm.toolchain import find_library
+from planish.proc.command import run_command
 from planish.proc.pool import Call, Pool
 from planish.verify.verify import Limits, Verifier
 
 _SIMPLIFY = "function(sroa,simplifycfg)"
 _MOST_INSTRUCTIONS = 60
-_EFFECT = re.compile(r"^\s*(%\S+ = )?(tail |musttail )?(call|invoke)", re.M)
-_BINARY = re.compile(r"( = (?:sub|shl|lshr|ashr|udiv|sdiv|urem|srem)[a-z ]* i\d+) (\S+), (\S+)$")
+_MOST_OF_ONE = 8  # mutants of one function
+_INPUTS = 200
+_SECONDS = 10.0
+_FLAGS = re.compile(r" (nsw|nuw|nusw|inbounds|exact|disjoint|nneg|samesign|noalias|nonnull|noundef"
+                    r"|writeonly|readonly|readnone|signext|zeroext|dso_local|internal"
+                    r"|captures\([^)]*\)|dereferenceable(_or_null)?\(\d+\)"
+                    r"|range\([^)]*\))")  # fmt: skip
+_METADATA = re.compile(r", ![\w.]+ !\d+")
+_ALIGN = re.compile(r", align \d+$", re.M)
+# What is outside of a function alone, undefined in ways that running hides, or no plain type.
+_LEFT_OUT = re.compile(r"@|call|invoke|alloca|undef|poison|freeze|unreachable|float|double|half"
+                       r"|x86_|<|\[|\{ |div|rem|volatile|atomic| (shl|lshr|ashr) \S+ \S+, %"
+                       r"|ptrtoint|inttoptr|i128")  # fmt: skip
+_HEAD = re.compile(r"^define (.*?)@([\w.]+)\(([^)]*)\)[^{]*\{$")
+_C = {"i1": "unsigned char", "i8": "unsigned char", "i16": "unsigned short", "i32": "unsigned",
+      "i64": "unsigned long", "ptr": "void *", "void": "void"}  # fmt: skip
+_BINARY = re.compile(r"( = (?:sub|shl|lshr|ashr) i\d+) (\S+), (\S+)$")
 _CONSTANT = re.compile(r"( = (?:add|sub|mul|and|or|xor|icmp)[a-z ]* i\d+ \S+,) (-?\d+)$")
 _PREDICATES = {"slt": "sle", "ult": "ule", "eq": "ne", "ne": "eq", "sgt": "sge", "ugt": "ult"}
 _OPERATIONS = {"add": "sub", "and": "or", "lshr": "ashr", "zext": "sext", "sext": "zext"}
@@ -40,69 +60,191 @@ def main() -> None:
     parser.add_argument("--mutants", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--budget", type=float, default=3600.0, help="Seconds for all of it.")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--work", type=Path, default=Path("verify-work"))
     given = parser.parse_args()
-    rng = random.Random(given.seed)
+    given.work.mkdir(parents=True, exist_ok=True)
     files = sorted((given.corpus / "modules").glob("*.bc"))
-    rng.shuffle(files)
-    counts: collections.Counter[str] = collections.Counter()
-    seconds: list[float] = []
-    runs, full = Limits(3, given.seconds, proofs=False), Limits(3, given.seconds)
-    started = time.monotonic()
+    random.Random(given.seed).shuffle(files)
+    log = given.work / "mutants.jsonl"
+    rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    done = {row["module"] for row in rows}
+    limits = Limits(3, given.seconds)
     with (
         Pool(HANDLER, str(find_library()[0]), jobs=1, seconds=60) as pool,
-        Verifier(seconds=given.seconds) as verifier,
+        Verifier(jobs=given.jobs, seconds=given.seconds) as verifier,
+        log.open("a") as out,
     ):
         for path in files:
-            if time.monotonic() - started > given.budget:
+            if sum(1 for row in rows if row["grade"]) >= given.mutants:
                 break
-            if sum(counts.values()) >= given.mutants:
-                break
-            for name, base, mutant, kind in _mutants(path, pool, rng):
-                if sum(counts.values()) >= given.mutants:
-                    break
-                if time.monotonic() - started > given.budget:
-                    break
-                try:
-                    [ran] = verifier.verify(base, mutant, limits=runs, functions=[name]).functions
-                    if ran.grade is not Grade.REFUTED:
-                        continue
-                    [one] = verifier.verify(base, mutant, limits=full, functions=[name]).functions
-                except PlanishError:  # the mutant is no valid IR
+            if path.name in done:
+                continue
+            new = [{"module": path.name, "function": "", "kind": "", "grade": "", "seconds": 0.0}]
+            for name, base, mutants in _functions(path, pool, random.Random(path.name)):
+                differing = _that_differ(base, [text for text, _ in mutants], pool)
+                if not differing:
                     continue
-                counts[one.grade.value] += 1
-                seconds.append(one.seconds)
-                if one.grade in (Grade.PROVED, Grade.PROVED_TO_BOUND):
-                    print(f"PROVED WRONGLY: {path.name} {name} {kind}: {ran.input[:200]}")
-    total = sum(counts.values())
-    print(f"{total} mutants that running shows to differ")
-    for grade, count in counts.most_common():
+                kinds = [mutants[at][1] for at in differing]
+                before = _module({f"f{at}": base for at in range(len(differing))})
+                after = _module({f"f{at}": mutants[i][0] for at, i in enumerate(differing)})
+                report = verifier.verify(before.encode(), after.encode(), limits=limits)
+                for one, kind in zip(report.functions, kinds, strict=True):
+                    new.append({"module": path.name, "function": name, "kind": kind,
+                                "grade": one.grade.value, "seconds": round(one.seconds, 3),
+                                "reason": one.reason[:200]})  # fmt: skip
+                    if one.grade in (Grade.PROVED, Grade.PROVED_TO_BOUND):
+                        (given.work / f"proved-{path.stem}-{name}.ll").write_text(before + after)
+            rows += new
+            out.write("".join(json.dumps(row) + "\n" for row in new))
+            out.flush()
+    _print([row for row in rows if row["grade"]])
+
+
+def _print(rows: list[dict[str, object]]) -> None:
+    total = len(rows)
+    functions = {(row["module"], row["function"]) for row in rows}
+    print(f"{total} mutants of {len(functions)} functions, which running shows to differ")
+    for grade, count in collections.Counter(row["grade"] for row in rows).most_common():
         print(f"  {grade}: {count} ({count / total:.1%})")
-    if seconds:
-        print(f"  median {statistics.median(seconds):.2f} s")
+    for kind, count in collections.Counter(row["kind"] for row in rows).most_common():
+        refuted = sum(1 for r in rows if r["kind"] == kind and r["grade"] == Grade.REFUTED.value)
+        print(f"  {kind}: {count}, refuted {refuted / count:.0%}")
+    if rows:
+        print(f"  median {statistics.median(float(str(row['seconds'])) for row in rows):.2f} s")
+    for row in rows:
+        if row["grade"] in (Grade.PROVED.value, Grade.PROVED_TO_BOUND.value):
+            print(f"PROVED, THOUGH RUNNING DIFFERS: {row}")
 
 
-def _mutants(path: Path, pool: Pool, rng: random.Random) -> list[tuple[str, bytes, bytes, str]]:
-    """(function, base module, mutant, what was done), a few for each module."""
+def _functions(
+    path: Path, pool: Pool, rng: random.Random
+) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """(name, plain text of the function, [(mutant, what was done)]), a few for each module."""
     pool.keep(path.name, path.read_bytes())
     build = Build(Job(path.name, for_size=False), Recipe((_SIMPLIFY,)), emit=False, keep=("ll",))
     [reply] = pool.run([Call((), build, (path.name,))])
+    pool.forget(path.name)
     if reply.failure is not None:
         return []
-    text = reply.value.artefacts["ll"].decode(errors="surrogateescape")
+    text = reply.value.artefacts["ll"].decode(errors="replace")
     found = []
-    for match in re.finditer(r"^define [^\n]*@([\w.]+)\([^\n]*\{\n(.*?)^\}", text, re.M | re.S):
-        name, body = match[1], match[2]
-        if body.count("\n") > _MOST_INSTRUCTIONS or _EFFECT.search(body):
+    for match in re.finditer(r"^define [^\n]*\{\n.*?^\}", text, re.M | re.S):
+        whole = _ALIGN.sub(", align 1", _METADATA.sub("", _FLAGS.sub("", match[0])))
+        lines = [line.partition(" ; preds")[0].rstrip() for line in whole.split("\n")]
+        head = _HEAD.match(lines[0])
+        if len(lines) > _MOST_INSTRUCTIONS or not head or _LEFT_OUT.search("\n".join(lines[1:])):
             continue
-        lines = body.split("\n")
-        places = [at for at in range(len(lines)) if _broken(lines, at)]
-        for at in rng.sample(places, min(4, len(places))):
+        kinds = [kind.split()[0] for kind in head[3].split(", ") if kind]
+        result = head[1].split()[-1]
+        if result not in _C or len(kinds) > 6 or any(kind not in _C for kind in kinds):
+            continue
+        lines[0] = f"define {result} @NAME({head[3]}) {{"
+        places = [at for at in range(1, len(lines)) if _broken(lines, at)]
+        mutants = []
+        for at in rng.sample(places, min(_MOST_OF_ONE, len(places))):
             new, kind = _broken(lines, at) or ([], "")
-            whole = text[: match.start(2)] + "\n".join(new) + text[match.end(2) :]
-            found.append((name, text.encode(errors="surrogateescape"),
-                          whole.encode(errors="surrogateescape"), kind))  # fmt: skip
-    return found
+            mutants.append(("\n".join(new), kind))
+        if mutants:
+            found.append((head[2], "\n".join(lines), mutants))
+    return rng.sample(found, min(5, len(found)))
+
+
+def _module(functions: dict[str, str]) -> str:
+    return "\n\n".join(
+        ['target triple = "x86_64-unknown-linux-gnu"']
+        + [text.replace("@NAME(", f"@{name}(", 1) for name, text in functions.items()]
+    )
+
+
+def _that_differ(base: str, mutants: list[str], pool: Pool) -> list[int]:
+    """Which mutants give another result or leave other memory than the base, on some input."""
+    head = re.match(r"define (\S+) @NAME\(([^)]*)\)", base)
+    assert head
+    kinds = [kind.split()[0] for kind in head[2].split(", ") if kind]
+    names = ["base", *(f"m{at}" for at in range(len(mutants)))]
+    text = _module(dict(zip(names, [base, *mutants], strict=True)))
+    pool.keep("mutants", text.encode())
+    build = Build(Job("mutants", for_size=False), Recipe(), keep=("obj",))
+    [reply] = pool.run([Call((), build, ("mutants",))])
+    if reply.failure is not None:  # one of the mutants is no valid IR
+        if len(mutants) == 1:
+            return []
+        return [at for at, one in enumerate(mutants) if _that_differ(base, [one], pool)]
+    with tempfile.TemporaryDirectory(prefix="planish-mutants-") as name:
+        folder = Path(name)
+        (folder / "m.o").write_bytes(reply.value.artefacts["obj"])
+        (folder / "h.c").write_text(_harness(head[1], kinds, names))
+        files = [str(folder / part) for part in ("h.c", "m.o", "h")]
+        built = run_command(shlex.join(["gcc", "-O1", "-w", *files[:2], "-o", files[2]]))
+        if not built.ok:
+            return []
+        done = run_command(shlex.quote(files[2]), seconds=_SECONDS)
+    words = done.output.decode(errors="replace").split()
+    return sorted({int(word[1:]) for word in words if word.startswith("m")})
+
+
+def _harness(result: str, kinds: list[str], names: list[str]) -> str:
+    """C that prints the name of each version that differs from the first on some input.
+
+    An input on which the first faults, or runs for long, shows nothing.
+    """
+    types = [_C[kind] for kind in kinds]
+    declared = f"{_C[result]} NAME({', '.join(types) or 'void'});"
+    arguments = [
+        f"(void *)(zone + 1024 + 512 * {at})" if kind == "ptr" else f"({_C[kind]})(a[{at}]"
+        + (" & 1)" if kind == "i1" else ")")
+        for at, kind in enumerate(kinds)
+    ]  # fmt: skip
+    calls = []
+    for at, name in enumerate(names):
+        value = f"{name}({', '.join(arguments)})"
+        keep = f"{value}; r = 0" if result == "void" else f"r = (unsigned long){value}"
+        keep += " & 1" if result == "i1" else ""
+        calls.append(f"case {at}: {keep}; break;")
+    listed = ", ".join(f'"{name}"' for name in names)
+    return f"""#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+{" ".join(declared.replace("NAME", name) for name in names)}
+static unsigned char zone[8192], start[8192], left[8192];
+static unsigned long a[8], state = 88172645463325252ul;
+static sigjmp_buf out;
+static void leave(int number) {{ siglongjmp(out, 1); }}
+static unsigned long next(void) {{
+  state ^= state << 13; state ^= state >> 7; state ^= state << 17; return state;
+}}
+static int call(int which, unsigned long *result) {{
+  volatile unsigned long r = 0;
+  struct itimerval timer = {{{{0, 0}}, {{0, 20000}}}}, off = {{{{0, 0}}, {{0, 0}}}};
+  memcpy(zone, start, sizeof zone);
+  if (sigsetjmp(out, 1)) {{ setitimer(ITIMER_REAL, &off, 0); return 0; }}
+  setitimer(ITIMER_REAL, &timer, 0);
+  switch (which) {{ {" ".join(calls)} }}
+  setitimer(ITIMER_REAL, &off, 0);
+  *result = r;
+  return 1;
+}}
+int main(void) {{
+  static const char *names[] = {{{listed}}};
+  for (int s = 1; s < 32; s++) if (s == SIGSEGV || s == SIGBUS || s == SIGALRM || s == SIGFPE)
+    signal(s, leave);
+  for (int round = 0; round < {_INPUTS}; round++) {{
+    int sparse = next() % 3;
+    for (int i = 0; i < 8192; i++)
+      start[i] = sparse && next() % 4 ? 0 : next() % (sparse ? 8 : 256);
+    for (int i = 0; i < 8; i++)
+      a[i] = next() % 3 == 0 ? next() : next() % 3 ? next() % 40 : -(next() % 4);
+    unsigned long wanted = 0, got = 0;
+    if (!call(0, &wanted)) continue;
+    memcpy(left, zone, sizeof zone);
+    for (int m = 1; m < {len(names)}; m++)
+      if (!call(m, &got) || got != wanted || memcmp(left, zone, sizeof zone)) puts(names[m]);
+  }}
+}}
+"""
 
 
 def _broken(lines: list[str], at: int) -> tuple[list[str], str] | None:
@@ -124,6 +266,8 @@ def _broken(lines: list[str], at: int) -> tuple[list[str], str] | None:
     if operation and "nneg" not in line and " i1 " not in line:
         new = line.replace(operation[0], f" = {_OPERATIONS[operation[1]]} ")
         return [*lines[:at], new, *lines[at + 1 :]], "operation replaced"
+    if line.lstrip().startswith("store "):
+        return [*lines[:at], *lines[at + 1 :]], "store dropped"
     if " load " in line and at and lines[at - 1].lstrip().startswith("store "):
         return [*lines[: at - 1], line, lines[at - 1], *lines[at + 1 :]], "load moved up"
     return None

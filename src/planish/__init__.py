@@ -153,8 +153,9 @@ def read_trace(path: str | Path, *, salvage: bool = False) -> ExplainedTrace:
 
 def verify(
     before: str | Path,
-    after: str | Path,
+    after: str | Path | None = None,
     *,
+    passes: str = "",
     functions: Sequence[str] = (),
     bound: int = 4,
     seconds: float = 10.0,
@@ -168,6 +169,8 @@ def verify(
     """Say for each function of `after` how far it is checked to do what `before` does.
 
     before, after  .ll, .bc, C or C++ (compiled without optimisation)
+    passes         instead of `after`: a pipeline of LLVM's, run on `before`; what it breaks is
+                   reduced to the shortest list of passes (and, with `save`, to a small module)
     functions      names of the functions; all that both have when empty
     bound          rounds of each loop that are followed
     seconds        wall time of the solvers for each function
@@ -181,13 +184,23 @@ def verify(
     """
     from pathlib import Path
 
+    from planish.base.errors import UsageError
     from planish.store.store import Store
     from planish.verify import reproducer
     from planish.verify.files import read_module
     from planish.verify.verify import Limits, Verifier
 
     limits = Limits(bound, seconds, explain, run)
-    first, second = (read_module(Path(path), flags) for path in (before, after))
+    if (after is None) == (not passes):
+        raise UsageError("compare with what?", hint="give a second file, or passes")
+    first = read_module(Path(before), flags)
+    if after is None:
+        from planish.verify.passes import verify_passes
+
+        folder = Path(save) if save is not None else None
+        workers = jobs or os.cpu_count() or 1
+        return verify_passes(first, passes, limits, functions, workers, folder)
+    second = read_module(Path(after), flags)
     held = Store.open_default() if store else None
     try:
         with Verifier(jobs=jobs or os.cpu_count() or 1, seconds=seconds, store=held) as verifier:

@@ -87,3 +87,13 @@ def test_without_proof_the_code_is_run(tmp_path: Path) -> None:
     source.write_text(f"int sum(const int *a, int n)\n{{ {body} }}\n")
     report = planish.verify(source, source, seconds=0.001, jobs=1, store=False)
     assert report.functions[0].grade in (Grade.TESTED, Grade.PROVED_TO_BOUND)
+
+
+def test_passes_stand_in_for_the_second_file(tmp_path: Path) -> None:
+    before, after = _files(tmp_path, RIGHT)
+    done = _run(before, "--passes", "function(instcombine<no-verify-fixpoint>)", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["verdict"] == "proved"
+    for words in ((before,), (before, after, "--passes", "verify"), (before, "--passes", "nopass")):
+        done = _run(*words)
+        assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr

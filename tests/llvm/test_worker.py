@@ -249,3 +249,14 @@ def test_a_module_that_does_not_parse(builder_pool: Pool, data: bytes) -> None:
     if data:
         assert reply.failure in (Failure.INVALID, Failure.CRASH)
     assert _build(builder_pool, BASELINE).size > 0
+
+
+def test_a_sheltered_function_is_left_alone_and_others_are_not(builder_pool: Pool) -> None:
+    """`@baseline`: no pass of the recipe counts for it, and no attribute of the shelter stays."""
+    plain = _build(builder_pool, "function sort: @baseline", emit=False, keep=("ll",))
+    other = _build(
+        builder_pool, f"{BASELINE},strip\nfunction sort: @baseline", emit=False, keep=("ll",)
+    )
+    assert plain.counts["sort"] == other.counts["sort"]
+    assert plain.counts["lookup"] > other.counts["lookup"]
+    assert b"optnone" not in other.artefacts["ll"]

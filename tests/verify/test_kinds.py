@@ -360,9 +360,9 @@ e:
 @pytest.mark.parametrize(
     ("body", "named"),
     [
-        ("%v = load volatile i32, ptr %p\n  ret i32 %v", "volatile"),
-        ("%v = load atomic i32, ptr %p seq_cst, align 4\n  ret i32 %v", "atomic"),
-        ('%v = call i32 asm "", "=r"()\n  ret i32 %v', "inline assembly"),
+        ("%n = load i32, ptr %p\n  %q = alloca i8, i32 %n\n  ret i32 %n", "variable size"),
+        ("%v = load fp128, ptr %p\n  %n = fptosi fp128 %v to i32\n  ret i32 %n", "fp128"),
+        ("indirectbr ptr %p, [label %x]\nx:\n  ret i32 0", "indirectbr"),
     ],
 )
 def test_what_is_not_supported_is_named(body: str, named: str, verifier: Verifier) -> None:

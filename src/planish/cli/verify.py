@@ -12,8 +12,21 @@ import click
 
 
 @click.command("verify", no_args_is_help=True)
-@click.argument("before", type=click.Path(path_type=Path))
-@click.argument("after", type=click.Path(path_type=Path))
+@click.argument("before", type=click.Path(path_type=Path), required=False)
+@click.argument("after", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--passes", default="", metavar="PIPELINE", help="Instead of AFTER: run these passes of LLVM."
+)
+@click.option(
+    "--loops",
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="FILE",
+    help="Instead of modules: a tensor program and its schedule.",
+)
+@click.option(
+    "--reassociate", is_flag=True, help="With --loops: float sums may change their order."
+)
 @click.option(
     "--function", "-f", "functions", multiple=True, metavar="NAME", help="Only this function."
 )
@@ -39,7 +52,9 @@ import click
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 @click.pass_obj
-def command(flags: Sequence[str] | None, /, before: Path, after: Path, **given: Any) -> None:
+def command(
+    flags: Sequence[str] | None, /, before: Path | None, after: Path | None, **given: Any
+) -> None:
     """Say for each function of AFTER how far it is checked to do what BEFORE does.
 
     Each file is .ll, .bc, C or C++ (compiled without optimisation; flags stand behind --). The
@@ -48,12 +63,21 @@ def command(flags: Sequence[str] | None, /, before: Path, after: Path, **given: 
     \b
     planish verify before.ll after.ll
     planish verify before.c after.bc --bound 8 -- -Iinclude
+    planish verify --loops schedule.txt     (einsum mk,kn->mn m=64,k=64,n=64, then its steps)
+    planish verify before.ll --passes 'function(sroa,instcombine)' --save broken
     """
+    if given["loops"] is not None:
+        _check_loops(given["loops"], reassociate=given["reassociate"], as_json=given["as_json"])
+        return
     from planish import verify
+    from planish.base.errors import UsageError
+
+    if before is None:
+        raise UsageError("nothing to verify", hint="give two files, or --loops schedule.txt")
     from planish.cli.verify_show import show_json, show_report
 
     report = verify(
-        before, after, functions=given["functions"], bound=given["bound"],
+        before, after, passes=given["passes"], functions=given["functions"], bound=given["bound"],
         seconds=given["seconds"], explain=given["explain"], run=not given["no_run"],
         flags=flags or (), jobs=given["jobs"] or os.cpu_count() or 1, store=not given["no_store"],
         save=given["save"],
@@ -63,3 +87,18 @@ def command(flags: Sequence[str] | None, /, before: Path, after: Path, **given: 
     else:
         show_report(report)
     sys.exit(1 if report.refuted else 0)
+
+
+def _check_loops(path: Path, *, reassociate: bool, as_json: bool) -> None:
+    from planish.base.config import pin_numpy
+
+    pin_numpy(1)
+    from planish.base.files import read_bytes
+    from planish.base.records import Grade
+    from planish.cli.verify_show import show_loops
+    from planish.verify import schedules
+
+    program, schedule = schedules.read_task(read_bytes(path).decode(errors="replace"))
+    found = schedules.check(program, schedule, reassociate=reassociate)
+    show_loops(found, as_json=as_json)
+    sys.exit(1 if found.verdict.grade is Grade.REFUTED else 0)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from planish.base.records import Grade
 from planish.verify.requests import FunctionVerdict
+from planish.verify.schedules import LoopVerdict
 from planish.verify.verify import Report
 
 
@@ -23,6 +24,11 @@ def show_report(report: Report) -> None:
     console.print(table)
     for one in report.functions:
         _show_details(console, one)
+    if report.broken_by:
+        words = (
+            f"first broken by {report.broken_by}; the shortest list: {','.join(report.shortest)}"
+        )
+        console.print(Text(f"{report.refuted[0].function}: {words}"))
     for name in report.missing:
         console.print(Text(f"{name}: only in the first module, not compared"))
     counts = [f"{report.count(grade)} {grade.value}" for grade in Grade if report.count(grade)]
@@ -40,6 +46,18 @@ def _show_details(console: Console, one: FunctionVerdict) -> None:
         console.print(Text(f"; the query on {one.function}\n{one.query}"))
 
 
+def show_loops(found: LoopVerdict, *, as_json: bool) -> None:
+    """A schedule's verdict, in one or two lines or as JSON."""
+    if as_json:
+        verdict = {"grade": found.verdict.grade.value, "detail": found.verdict.detail}
+        print(json.dumps({**asdict(found), "verdict": verdict}, indent=2, sort_keys=True))
+        return
+    walked = f"; {found.points:,} points walked by the interpreter" if found.points else ""
+    print(f"{found.verdict}{walked}" + (f": {found.reason}" if found.reason else ""))
+    if found.reassociated:
+        print(f"reassociated: the floating-point sums of {', '.join(found.reassociated)}")
+
+
 def show_json(report: Report) -> None:
     """One object with all verdicts."""
     rows = []
@@ -52,5 +70,7 @@ def show_json(report: Report) -> None:
         "missing": list(report.missing),
         "verdict": str(report.verdict),
         "cached": report.cached,
+        "broken_by": report.broken_by,
+        "shortest": list(report.shortest),
     }
     print(json.dumps(found, indent=2, sort_keys=True))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from ctypes import byref, c_uint, c_void_p
 
 from planish.base.errors import RecipeError, UsageError
@@ -23,6 +24,15 @@ _BITCODE_MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 # Module analyses that many passes only look up in the cache.
 _REQUIRED = "require<profile-summary>,"
 
+
+# An element of a function's suffix: the recipe's passes leave the function alone, it gets the
+# simplifications that every default pipeline has instead.
+BASELINE = "@baseline"
+_BASELINE_PASSES = (
+    "sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,reassociate,"
+    "loop-simplify,lcssa,loop-mssa(licm),gvn,sccp,bdce,dse,adce,simplifycfg,"
+    "instcombine<no-verify-fixpoint>,simplifycfg"
+)
 
 # Values of the attribute "frame-pointer", weakest first.
 FRAME_POINTERS = ("none", "reserved", "non-leaf", "non-leaf-no-reserve", "all")
@@ -252,13 +262,44 @@ class Module:
         for element in segments(suffix):
             self.run(element if element.startswith("@") else f"function({element})")
 
+    @contextlib.contextmanager
+    def sheltered(self, names: Iterable[str]) -> Iterator[None]:
+        """No pass that may be left out touches these functions, inlines them or into them."""
+        held: list[tuple[str, list[str]]] = []
+        for name in names:
+            function = self._body(name)
+            if not function or self._has(function, "alwaysinline"):
+                continue
+            had = [k for k in ("minsize", "optsize", "noinline") if self._has(function, k)]
+            held.append((name, had))
+            for kind in ("minsize", "optsize"):
+                self._remove(function, kind)
+            for kind in ("optnone", "noinline"):
+                self._add(function, kind)
+        yield
+        for name, had in held:
+            function = self._body(name)
+            if not function:
+                continue
+            for kind in ("optnone", "noinline"):
+                self._remove(function, kind)
+            for kind in had:
+                self._add(function, kind)
+
+    def _body(self, name: str) -> int | None:
+        """A function that has a body."""
+        function = self._c.LLVMGetNamedFunction(self._module, name.encode(errors="surrogateescape"))
+        return function if function and not self._c.LLVMIsDeclaration(function) else None
+
     def run_on_function(self, name: str, pipeline: str) -> bool:
         """Run a function pipeline on one function; False when there is no such body."""
-        function = self._c.LLVMGetNamedFunction(self._module, name.encode(errors="surrogateescape"))
-        if not function or self._c.LLVMIsDeclaration(function):
+        function = self._body(name)
+        if not function:
             return False
         for element in segments(pipeline):
-            if element.startswith("@"):
+            if element == BASELINE:
+                self._run_on(function, _BASELINE_PASSES)
+            elif element.startswith("@"):
                 self._set(function, element)
             else:
                 self._run_on(function, element)

@@ -17,7 +17,7 @@ from planish.llvm import frontend
 from planish.llvm.binding import Library
 from planish.llvm.features import features
 from planish.llvm.merging import merge
-from planish.llvm.module import Module
+from planish.llvm.module import BASELINE, Module
 from planish.llvm.requests import (
     Build,
     Built,
@@ -82,7 +82,9 @@ class Builder:
             if not job.clang:
                 module.select(job.target)
             module.frames = job.frames
-            module.run(recipe.pipeline)
+            kept = [name for name, suffix in recipe.functions if suffix.startswith(BASELINE)]
+            with module.sheltered(kept):
+                module.run(recipe.pipeline)
             absent = [
                 name
                 for name, suffix in recipe.functions

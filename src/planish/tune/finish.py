@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from planish.base.errors import UsageError
 from planish.base.records import Grade, Verdict
+from planish.llvm.module import BASELINE
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import Build, Built
 from planish.proc.pool import Call
@@ -45,12 +47,15 @@ def finish(
             fallbacks.append("nothing beat the baseline")
             break
         tests = options.check is None or options.check(built.artefacts["obj"])
-        verified = _verified(session, task, built, options) if tests else None
+        verified = _verified(session, task, built, recipe, options) if tests else None
         if tests and (verified is None or not verified.problem):
             return _kept(recipe, built, options, fallbacks, builds, verified)
         if verified is not None and not verified.refuted:
             fallbacks.append(verified.problem)
-            break
+            if len(verified.unknown) == len(verified.report.functions):
+                break
+            recipe = sheltering(recipe, verified.unknown)
+            continue
         what = "the test fails" if verified is None else verified.problem
         names = verified.refuted if verified is not None else []
         holds = functools.partial(_holds, session, task, options=options, refuted=names)
@@ -116,19 +121,34 @@ def _holds(
     built, _ = _build(session, task, recipe, options)
     if built is None:
         return False
-    verified = _verified(session, task, built, options) if refuted else None
+    verified = _verified(session, task, built, recipe, options, refuted) if refuted else None
     if verified is not None:
         return not any(name in refuted for name in verified.refuted)
     return options.check is None or options.check(built.artefacts["obj"])
 
 
-def _verified(session: Session, task: Task, built: Built, options: Options) -> Verified | None:
+def _verified(
+    session: Session,
+    task: Task,
+    built: Built,
+    recipe: Recipe,
+    options: Options,
+    functions: list[str] | None = None,
+) -> Verified | None:
     """What verification says, where it was asked for: it is imported for that alone."""
     if not options.verify:
         return None
     from planish.tune.verified import verify_build
 
-    return verify_build(session, task, built, tested=options.check is not None)
+    sheltered = [name for name, suffix in recipe.functions if suffix == BASELINE]
+    return verify_build(
+        session, task, built, sheltered, functions or (), tested=options.check is not None
+    )
+
+
+def sheltering(recipe: Recipe, names: Iterable[str]) -> Recipe:
+    """The recipe that leaves these functions to the default simplifications."""
+    return recipe.with_functions({**dict(recipe.functions), **dict.fromkeys(names, BASELINE)})
 
 
 def _kept(
@@ -145,7 +165,7 @@ def _kept(
         checks.append("the given test passes")
         verdict = Verdict(Grade.TESTED, "by the given test")
     if verified is not None:
-        checks.append(verified.words)
+        checks += verified.words
         verdict = verified.verdict
     return Finished(
         recipe, built.artefacts[options.emit], built.value(options.goal), dict(built.sections),

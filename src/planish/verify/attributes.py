@@ -19,6 +19,8 @@ _CALL = (
 _METADATA = ("noundef", "nonnull", "tbaa", "alias.scope", "noalias", "range", "invariant.load")
 # `memory(...)` holds two bits a location: 1 for reading, 2 for writing.
 _WRITES = 0xAAAAAAAA
+# Those to memory that is inaccessible here, or the target's own state.
+_HIDDEN = 0b1010_0000_1000
 
 
 def at(library: Library, function: int, index: int) -> frozenset[str]:
@@ -52,11 +54,7 @@ def of_call(library: Library, call: int, callee: int, arguments: int) -> frozens
     found |= {name for name in _CALL if either(FUNCTION, name)}
     memory = either(FUNCTION, "memory")
     if memory:
-        bits = c.LLVMGetEnumAttributeValue(memory)
-        if bits == 0:
-            found.add("readnone")
-        elif bits & _WRITES == 0:
-            found.add("readonly")
+        found |= _effects(c.LLVMGetEnumAttributeValue(memory))
     for index in range(arguments + 1):
         where = str(index - 1) if index else "result"
         found |= {f"{name}:{where}" for name in _VALUE if either(index, name)}
@@ -64,6 +62,27 @@ def of_call(library: Library, call: int, callee: int, arguments: int) -> frozens
         if align:
             found.add(f"align={c.LLVMGetEnumAttributeValue(align)}:{where}")
     return frozenset(found)
+
+
+def of_callee(library: Library, callee: int) -> frozenset[str]:
+    """What a function's declaration says of every call of it, in the words of `of_call`."""
+    c = library.c
+
+    def get(name: str) -> int:
+        return int(c.LLVMGetEnumAttributeAtIndex(callee, FUNCTION, _kind(c, name)) or 0)
+
+    found = {name for name in ("willreturn", "nounwind", "nofree") if get(name)}
+    memory = get("memory")
+    return frozenset(found | (_effects(c.LLVMGetEnumAttributeValue(memory)) if memory else set()))
+
+
+def _effects(bits: int) -> set[str]:
+    """`readnone`, `readonly`, or `hidden`: what it writes cannot be seen from here."""
+    if bits == 0:
+        return {"readnone"}
+    if bits & _WRITES == 0:
+        return {"readonly"}
+    return {"hidden"} if bits & _WRITES & ~_HIDDEN == 0 else set()
 
 
 def metadata(library: Library, instruction: int) -> frozenset[str]:

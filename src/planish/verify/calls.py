@@ -20,7 +20,12 @@ _MOST_COMPARED = 12
 
 
 def call(machine: Machine, instruction: Instruction) -> Meaning | None:
-    """The result of a call; None for void."""
+    """The result of a call; None for void. What unwinds from an invoke waits for its branch."""
+    if "invoked" in instruction.flags:
+        outer, machine.unwound = machine.unwound, []
+        result = call(machine, replace(instruction, flags=instruction.flags - {"invoked"}))
+        machine.pads, machine.unwound = machine.unwound, outer
+        return result
     if instruction.name.startswith("llvm."):
         return intrinsics.call(machine, instruction)
     return ask(machine, instruction)
@@ -28,7 +33,10 @@ def call(machine: Machine, instruction: Instruction) -> Meaning | None:
 
 def ask(machine: Machine, instruction: Instruction) -> Meaning | None:
     """A call whose callee is not known: the same question gets the same answer."""
-    flags = instruction.flags
+    flags = instruction.flags | machine.shared.callees.get(instruction.name, frozenset())
+    if flags != instruction.flags:
+        machine.assumptions.add("what is inferred of callees' effects is believed")
+        instruction = replace(instruction, flags=flags)
     if flags & {"returns_twice", "convergent"}:
         raise Unsupported(f"call of {instruction.name} (returns twice or convergent)")
     if any(flag.startswith(("byval", "inalloca", "preallocated")) for flag in flags):
@@ -43,11 +51,13 @@ def ask(machine: Machine, instruction: Instruction) -> Meaning | None:
         machine.shared.calls.append((question, answer))
     if question.pure:
         return _result(machine, instruction, answer.result)
-    if not {"willreturn", "nounwind"} <= flags:
+    if "willreturn" not in flags:
         gone = t.and_(machine.condition, answer.diverges)
         machine.diverged.append((gone, answer.world))
         machine.condition = t.and_(machine.condition, t.not_(answer.diverges))
-    if not flags & {"readonly"}:
+    if "hidden" in flags:  # the world remembers it, memory does not show it
+        machine.state.world, machine.state.valid = answer.world, answer.valid
+    elif "readonly" not in flags:
         machine.state.world = answer.world
         machine.state.blocks[OUTSIDE] = Block(answer.memory)
         for number, contents in answer.escaped.items():
@@ -55,6 +65,10 @@ def ask(machine: Machine, instruction: Instruction) -> Meaning | None:
                 machine.state.blocks[number] = Block(contents)
         if "nofree" not in flags:
             machine.state.valid = answer.valid
+    if "nounwind" not in flags:
+        thrown = Scalar(t.apply("exception", (answer.world,), INDEX), FALSE,
+                        t.bv(OUTSIDE, PROVENANCE))  # fmt: skip
+        machine.unwind(answer.unwinds, thrown)
     return _result(machine, instruction, answer.result)
 
 
@@ -99,7 +113,8 @@ def _question(machine: Machine, instruction: Instruction) -> Question:
         for number in sorted(machine.captured & state.blocks.keys()):
             escaped[number] = _flush_slot(machine, number)
     name = instruction.name or "a function pointer"
-    kind = f"{name}({len(arguments)}) {instruction.type} {'pure' if pure else ''}"
+    widths = " ".join(str(bits.sort) for bits, _, _ in arguments)
+    kind = f"{name}({widths}) {instruction.type} {'pure' if pure else ''}"
     return Question(machine.side, kind, tuple(arguments), seen, contents, escaped, pure)
 
 
@@ -159,6 +174,7 @@ def _new(machine: Machine, instruction: Instruction, question: Question) -> Answ
         fresh.make("valid", VALID),
         {number: fresh.make("slot", MEMORY) for number in question.escaped},
         fresh.make("diverges", BOOL),
+        fresh.make("unwinds", BOOL),
     )
 
 
@@ -184,6 +200,7 @@ def _either(same: Term, a: Answer, b: Answer) -> Answer:
             for number, contents in b.escaped.items()
         },
         t.ite(same, a.diverges, b.diverges),
+        t.ite(same, a.unwinds, b.unwinds),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from planish.base.errors import PlanishError
 from planish.base.records import Grade, Verdict
-from planish.verify import native, solvers, values
+from planish.verify import native, rebuild, solvers, values
 from planish.verify import terms as t
 from planish.verify.encode import Encoded
 from planish.verify.ir import Function, Global
@@ -105,13 +105,13 @@ def _claim(query: Query, request: Validate, names: Sequence[str]) -> tuple[Claim
 def _wanted(query: Query) -> tuple[list[Term], list[tuple[Term, Term, Term]]]:
     """Variables, and (array, index, element) for what is read of array variables."""
     roots = [query.violation, *_roots(query).values()]
-    scalars = [v for v in t.variables(roots) if v.sort >= BOOL]
+    scalars = [v for v in rebuild.variables(roots) if v.sort >= BOOL]
     probes: dict[tuple[int, int], tuple[Term, Term, Term]] = {}
-    for term in t.below(roots):
+    for term in rebuild.below(roots):
         if term.op != "select":
             continue
         array, index = term.args
-        for base in t.variables([array]):
+        for base in rebuild.variables([array]):
             if base.sort == array.sort:
                 key = (base.number, index.number)
                 probes[key] = (base, index, t.select(base, index))
@@ -136,7 +136,7 @@ def _layouts(query: Query) -> tuple[Term, Term]:
         together.append(t.or_(null, t.and_(t.ule(low, bits), t.ule(bits, high))))
     inside = []
     for place in query.shared.checks:
-        if any(str(v.value).startswith(("address of", "slot")) for v in t.variables([place])):
+        if any(str(v.value).startswith(("address of", "slot")) for v in rebuild.variables([place])):
             continue
         # Places on paths that are not taken may be near null.
         fits = t.and_(t.ule(low, place), t.ule(place, high))
@@ -206,7 +206,7 @@ def _roots(query: Query) -> dict[str, Term]:
 
 def _source_chooses(query: Query) -> bool:
     """Whether the source's result depends on what undef or freeze gives."""
-    used = set(t.variables(list(_roots(query).values())))
+    used = set(rebuild.variables(list(_roots(query).values())))
     return any(choice in used for choice in query.source.choices)
 
 
@@ -233,7 +233,7 @@ def _evaluate(query: Query, claim: Claim) -> dict[str, Term]:
         for at, value in sorted(held.items()):
             array = t.store(array, t.bv(at, INDEX), t.bv(value, width))
         mapping[base] = array
-    done = t.substitute(list(roots.values()), mapping)
+    done = rebuild.substitute(list(roots.values()), mapping)
     return dict(zip(roots, done, strict=True))
 
 
@@ -282,7 +282,7 @@ def _input(case: Case, query: Query, claim: Claim) -> Input | None:
             zone[at] = value & 0xFF
             continue
         for name, known in run_globals(case, query).items():
-            [base] = t.substitute([query.shared.address(name)[1]], claim.scalars)
+            [base] = rebuild.substitute([query.shared.address(name)[1]], claim.scalars)
             if base.constant and 0 <= at - t.value_of(base) < known.size:
                 contents[name][at - t.value_of(base)] = value & 0xFF
     return Input(tuple(arguments), zone, {name: bytes(held) for name, held in contents.items()})

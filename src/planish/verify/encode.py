@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from planish.verify import memory, pointers, values
 from planish.verify import terms as t
 from planish.verify.cfg import Shape, shape_of
-from planish.verify.instructions import Machine, State
+from planish.verify.instructions import THROWN, Machine, State, Unwound
 from planish.verify.ir import Function, Instruction, Local, Operand, Unsupported
 from planish.verify.shared import Shared, slots_of
 from planish.verify.terms import FALSE, TRUE, Term
-from planish.verify.values import Meaning
+from planish.verify.values import Group, Meaning, Scalar
 
 _MOST_ROUNDS = 300  # of a loop whose every round is certain
 _MOST_STEPS = 20_000  # instructions after unrolling
@@ -35,6 +36,7 @@ class Encoded:
     undefined    when the behaviour is undefined
     incomplete   when a loop goes on beyond the bound
     returned     merged from all returns; None where there is none
+    unwound      merged from all exceptions that leave the function; the result is the exception
     diverged     when a call does not return, and the state of the world then
     choices      nondeterministic choices
     assumptions  simplifications that the encoding made, in words
@@ -44,6 +46,7 @@ class Encoded:
     incomplete: Term
     returned: Exit | None
     diverged: tuple[Term, Term] | None
+    unwound: Exit | None
     choices: tuple[Term, ...]
     steps: int
     loops: bool = False
@@ -114,7 +117,9 @@ def _inline(machine: Machine, callee: Function, given: list[Meaning], bound: int
     values_given = dict(zip(numbers, given, strict=True))
     machine.state = replace(machine.state, values=values_given)
     machine.stack.append(callee.name)
+    outer_exits, machine.unwound = machine.unwound, []
     returned = _run(_Walk(callee, shape_of(callee), bound, machine, _crossing(callee)))
+    machine.unwound = [*outer_exits, *_leaving(machine, callee)]
     machine.stack.pop()
     machine.slots = slots
     if returned is None:
@@ -164,6 +169,9 @@ def _visit(walk: _Walk, node: Node) -> None:
     condition, state = _join(edges)
     machine = walk.machine
     machine.condition, machine.state = condition, state
+    # Not at every block: asking for the time takes a while itself.
+    if machine.steps & 15 == 0 and time.process_time() > machine.shared.deadline:
+        raise Unsupported("too much to encode in the time")
     certain = tuple(max(counts) for counts in zip(*(e.certain for e in edges), strict=True))
     walk.entered[node] = condition
     for instruction in walk.function.blocks[node[0]].instructions:
@@ -176,6 +184,11 @@ def _visit(walk: _Walk, node: Node) -> None:
             continue
         if instruction.op in ("br", "switch"):
             _branch(walk, node, instruction, certain)
+        elif instruction.op == "invoke":
+            _invoke(walk, node, instruction, certain)
+        elif instruction.op == "resume":
+            thrown = machine.use(instruction.operands[0])
+            _resume(machine, thrown)
         elif instruction.op == "ret":
             _return(walk, instruction)
         elif instruction.op == "unreachable":
@@ -228,6 +241,23 @@ def _branch(walk: _Walk, node: Node, instruction: Instruction, certain: tuple[in
         _go(walk, node, target, t.and_(machine.condition, condition), certain)
 
 
+def _resume(machine: Machine, thrown: Meaning) -> None:
+    if not isinstance(thrown, Group) or not isinstance(thrown.parts[0], Scalar):
+        raise Unsupported("resume of something that is no exception")
+    machine.unwind(TRUE, thrown.parts[0])
+
+
+def _invoke(walk: _Walk, node: Node, instruction: Instruction, certain: tuple[int, ...]) -> None:
+    """Go on behind the call, and at the landing pad for what it threw."""
+    machine = walk.machine
+    normal, pad = instruction.targets
+    pads, after = machine.pads, machine.state
+    _go(walk, node, normal, machine.condition, certain)
+    for one in pads:
+        machine.state = replace(one.state, values={**after.values, THROWN: one.thrown})
+        _go(walk, node, pad, one.condition, certain)
+
+
 def _go(walk: _Walk, node: Node, target: int, condition: Term, certain: tuple[int, ...]) -> None:
     """Follow an edge: phis are read before it, a back edge counts as a round."""
     if condition is FALSE:
@@ -246,7 +276,7 @@ def _go(walk: _Walk, node: Node, target: int, condition: Term, certain: tuple[in
     new_rounds += [0] * (len(inside) - shared)
     new_certain += [0] * (len(inside) - shared)
     state = walk.machine.state
-    known = {n: value for n, value in state.values.items() if n in walk.kept}
+    known = {n: value for n, value in state.values.items() if n in walk.kept or n == THROWN}
     known.update(_phis(walk, block, target))
     new = replace(state, values=known, blocks=dict(state.blocks))
     _arrive(walk, (target, tuple(new_rounds)), _Edge(condition, new, tuple(new_certain)))
@@ -282,16 +312,29 @@ def _finish(walk: _Walk, returned: Exit | None) -> Encoded:
                 t.or_(condition, diverged[0]),
                 t.ite(condition, world, diverged[1]),
             )
+    unwound = None
+    for one in reversed(_leaving(machine, walk.function)):
+        leaving = Exit(one.condition, one.thrown, one.state)
+        unwound = leaving if unwound is None else _merge_exits(leaving, unwound)
     return Encoded(
         t.or_(*machine.undefineds),
         t.or_(*machine.incomplete),
         returned,
         diverged,
+        unwound,
         tuple(machine.fresh.choices),
         machine.steps,
         walk.shape.has_loops,
         frozenset(machine.assumptions),
     )
+
+
+def _leaving(machine: Machine, function: Function) -> list[Unwound]:
+    """What unwinds out of the function; where it promises that nothing does, that is undefined."""
+    if "nounwind" not in function.flags:
+        return machine.unwound
+    machine.undefineds += [one.condition for one in machine.unwound]
+    return []
 
 
 def _merge_exits(a: Exit, b: Exit) -> Exit:

@@ -29,7 +29,8 @@ def choose(
         names = [
             name
             for name in sorted(before.keys() | after.keys())
-            if before[name] != after[name] and name not in refused
+            if name not in refused
+            and (before[name] != after[name] or _changed(find_source(name), find_target(name)))
         ]
         if not names:
             break
@@ -40,6 +41,14 @@ def choose(
                 if body is not None and name != root.name and _fits(root, bodies, body):
                     bodies[name] = body
     return ours, theirs
+
+
+def _changed(before: Function | None, after: Function | None) -> bool:
+    """Passes have given the callee other arguments or another result."""
+    if before is None or after is None:
+        return False
+    types = [[p.type for p in one.parameters] + [one.result] for one in (before, after)]
+    return types[0] != types[1]
 
 
 def _fits(root: Function, bodies: Mapping[str, Function], body: Function) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from planish.verify import casts, floats, integers, memory, pointers, values
+from planish.verify import casts, floats, integers, memory, pointers, rebuild, values
 from planish.verify import terms as t
 from planish.verify.ir import (
     Address,
@@ -25,6 +25,8 @@ from planish.verify.shared import Shared, slots_of
 from planish.verify.terms import FALSE, INDEX, MEMORY, TRUE, Term
 from planish.verify.values import OUTSIDE, PROVENANCE, Fresh, Group, Meaning, Scalar
 
+THROWN = -1  # the local that holds the exception between an invoke and its landing pad
+
 
 @dataclass
 class State:
@@ -36,10 +38,21 @@ class State:
     valid: Term
 
 
+@dataclass(frozen=True)
+class Unwound:
+    """A way out by an exception."""
+
+    condition: Term
+    thrown: Meaning
+    state: State
+
+
 class Machine:
     """Executes instructions on terms, under the condition that they are reached.
 
     diverged  (condition, state of the world) of calls that do not return
+    unwound   (condition, exception, state) of what ends the function by an exception
+    pads      the same of the last invoke: it goes on at the landing pad
     inlined   callees that are executed rather than asked, by name
     stack     functions that are being executed
     leaked    stack slots whose address has been stored or given away so far
@@ -59,6 +72,8 @@ class Machine:
         self.state = State({}, {}, shared.world, shared.valid)
         self.undefineds: list[Term] = []
         self.diverged: list[tuple[Term, Term]] = []
+        self.unwound: list[Unwound] = []
+        self.pads: list[Unwound] = []
         self.leaked: frozenset[int] = frozenset()
         self.assumptions: set[str] = set()
         self.steps = 0
@@ -138,6 +153,15 @@ class Machine:
         if whole is not FALSE:
             self.undefineds.append(whole)
 
+    def unwind(self, when: Term, thrown: Scalar) -> None:
+        """Leave by an exception where the condition holds, with memory as it now is."""
+        gone = t.and_(self.condition, when)
+        if gone is FALSE:
+            return
+        state = replace(self.state, values={}, blocks=dict(self.state.blocks))
+        self.unwound.append(Unwound(gone, thrown, state))
+        self.condition = t.and_(self.condition, t.not_(when))
+
     def decide(self, operand: Operand) -> Term:
         """What a branch looks at; a branch on poison or undef is undefined."""
         raw = self.value(operand)
@@ -155,7 +179,7 @@ class Machine:
         # The source's choices may be any; two that differ are enough, these are tried.
         low = {u: t.bv(0, u.sort) for u in raw.undefs}
         high = {u: t.bv(-1, u.sort) for u in raw.undefs}
-        [x], [y] = t.substitute([raw.bits], low), t.substitute([raw.bits], high)
+        [x], [y] = rebuild.substitute([raw.bits], low), rebuild.substitute([raw.bits], high)
         self.undefined(t.not_(t.eq(x, y)))
         return first.bits
 
@@ -358,6 +382,16 @@ def _insert_element(machine: Machine, instruction: Instruction) -> Meaning:
     return _poisoned(Group(tuple(parts)), outside)
 
 
+def _landing_pad(machine: Machine, instruction: Instruction) -> Meaning:
+    """The exception, and the number of the clause that takes it: a function of both."""
+    thrown = machine.state.values.get(THROWN)
+    if not isinstance(thrown, Scalar) or len(instruction.type.parts) != 2:
+        raise Unsupported("landing pad that no invoke reaches")
+    width = instruction.type.parts[1].width
+    selector = t.apply(f"selector {instruction.name}", (thrown.bits,), width)
+    return Group((thrown, Scalar(selector, thrown.poison)))
+
+
 def _shuffle(machine: Machine, instruction: Instruction) -> Meaning:
     a, b = (machine.value(operand) for operand in instruction.operands[:2])
     assert isinstance(a, Group) and isinstance(b, Group)
@@ -381,5 +415,5 @@ _HANDLERS: dict[str, Callable[[Machine, Instruction], Meaning]] = {
     "extractvalue": _extract_value, "insertvalue": _insert_value,
     "extractelement": _extract_element, "insertelement": _insert_element,
     "shufflevector": _shuffle, "alloca": _alloca, "load": pointers.load,
-    "getelementptr": pointers.offset,
+    "getelementptr": pointers.offset, "landingpad": _landing_pad,
 }  # fmt: skip

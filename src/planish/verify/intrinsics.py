@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from planish.verify import floats, integers, pointers
+from planish.verify import floats, integers, memory, pointers
 from planish.verify import terms as t
 from planish.verify.ir import Instruction, Number, Unsupported
 from planish.verify.terms import FALSE, INDEX, Term
-from planish.verify.values import Group, Meaning, Scalar
+from planish.verify.values import OUTSIDE, Group, Meaning, Scalar
 
 if TYPE_CHECKING:
     from planish.verify.instructions import Machine
@@ -159,10 +160,11 @@ def _trap(machine: Machine, instruction: Instruction) -> None:
     machine.condition = FALSE
 
 
-def _constant_size(instruction: Instruction) -> int:
+def _constant_size(instruction: Instruction) -> int | None:
+    """Bytes; None where the size is not constant, or too many to follow each."""
     held = instruction.operands[2].value
-    if not isinstance(held, Number):
-        raise Unsupported("memory copy or set of variable size")
+    if not isinstance(held, Number) or held.value > pointers.MOST_BYTES:
+        return None
     return held.value
 
 
@@ -176,6 +178,9 @@ def _align(instruction: Instruction, at: int) -> int:
 
 def _copy(machine: Machine, instruction: Instruction) -> None:
     size = _constant_size(instruction)
+    if size is None:
+        _whole(machine, instruction)
+        return
     target, source = (machine.scalar(operand) for operand in instruction.operands[:2])
     aligns = _align(instruction, 0), _align(instruction, 1)
     pointers.copy(machine, target, source, size, aligns)
@@ -183,8 +188,26 @@ def _copy(machine: Machine, instruction: Instruction) -> None:
 
 def _fill(machine: Machine, instruction: Instruction) -> None:
     size = _constant_size(instruction)
+    if size is None:
+        _whole(machine, instruction)
+        return
     target, value = (machine.scalar(operand) for operand in instruction.operands[:2])
     pointers.fill(machine, target, value, size, _align(instruction, 0))
+
+
+def _whole(machine: Machine, instruction: Instruction) -> None:
+    """Many bytes at once, as a question to the world: the same one has the same effect."""
+    from planish.verify.calls import ask
+
+    reached: set[int] = set()
+    for operand in instruction.operands[:2]:
+        held = machine.scalar(operand)
+        if held.block is not None:
+            reached |= {number for _, number in memory.origins(held.block, machine.leaked)}
+    machine.captured |= reached - {OUTSIDE}
+    name = instruction.name.removeprefix("llvm.").partition(".")[0]
+    flags = frozenset({"willreturn", "nounwind", "nofree"})
+    ask(machine, replace(instruction, name=f"!{name}", flags=flags))
 
 
 def _float_function(machine: Machine, instruction: Instruction, name: str) -> Meaning:

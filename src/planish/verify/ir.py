@@ -107,7 +107,7 @@ class Instruction:
     numbers  indices, shuffle mask, bytes of an alloca, case values; see reader.py
     targets  numbers of blocks: successors, or a phi's incoming blocks
     bounds   half-open ranges of !range metadata
-    text     an alloca's name, an access's type tag
+    text     an alloca's name, an access's type tag, what a callee's declaration says of it
     """
 
     op: str
@@ -158,7 +158,7 @@ class Global:
 
 @dataclass(frozen=True)
 class Function:
-    """A function with a body. Block 0 is the entry."""
+    """A function with a body. Block 0 is the entry; `flags` of its result, and nounwind."""
 
     name: str
     result: Type

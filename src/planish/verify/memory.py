@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from planish.verify import rebuild
 from planish.verify import terms as t
 from planish.verify.ir import Type, Unsupported
 from planish.verify.terms import BYTE, FALSE, INDEX, MEMORY, Term
@@ -133,10 +134,10 @@ def initial_facts(roots: Sequence[Term]) -> list[Term]:
     """What `_initial` says, for the places that the terms look at."""
     initial = t.var(INITIAL, MEMORY)
     found = []
-    for term in t.below(roots):
+    for term in rebuild.below(roots):
         if term.op != "select" or term.sort != BYTE or term.args[0] is initial:
             continue
-        if initial in t.variables([term.args[0]]):
+        if initial in rebuild.variables([term.args[0]]):
             block = block_of(t.select(initial, term.args[1]))
             found.append(t.eq(block, t.bv(OUTSIDE, PROVENANCE)))
     return found

@@ -48,6 +48,5 @@ CASTS = frozenset({
 OVERFLOWING = frozenset({"add", "sub", "mul", "shl", "trunc"})
 EXACT = frozenset({"udiv", "sdiv", "lshr", "ashr"})
 UNSUPPORTED = frozenset({
-    "indirectbr", "invoke", "callbr", "resume", "landingpad", "va_arg", "fence", "cmpxchg",
-    "atomicrmw", "addrspacecast", "unknown instruction",
+    "indirectbr", "callbr", "addrspacecast", "unknown instruction",
 })  # fmt: skip

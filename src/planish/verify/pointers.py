@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PASSES_ON = frozenset({"getelementptr", "select", "phi", "bitcast", "freeze", "insertvalue",
                         "extractvalue", "insertelement", "extractelement"})  # fmt: skip
 _NO_CAPTURE = frozenset({"icmp", "load"})
-_MOST_BYTES = 512
+MOST_BYTES = 512
 
 
 def captured(function: Function, slots: Mapping[int, int]) -> frozenset[int]:
@@ -281,13 +281,29 @@ def _read_scalar(machine: Machine, reached: list[tuple[Term, int]], at: Term, ki
         value = memory.from_cells(cells, kind, machine.fresh)
         if kind.kind != "ptr" and value.block is not None:
             if kind.width != 64 and not _only_outside(machine, value.block):
-                raise Unsupported("pointer read in parts")
-            value = Scalar(address(machine, value), value.poison, None, value.undefs)
+                _in_parts(machine, value.block)
+            bits = address(machine, value) if kind.width == 64 else value.bits
+            value = Scalar(bits, value.poison, None, value.undefs)
         found = value if found is None else values.merge(condition, value, found)
     if found is None:
         return values.leaves(values.poison_of(kind))[0]
     assert isinstance(found, Scalar)
     return found
+
+
+def _in_parts(machine: Machine, block: Term) -> None:
+    """Bytes read as a number that may be part of a slot's address; what callees left is not."""
+    if any(term.op == "const" and t.value_of(term) != OUTSIDE for term in _leaves(block)):
+        raise Unsupported("pointer read in parts")
+    machine.assumptions.add("callees leave no address of a stack slot that is read in parts")
+    outside = t.eq(block, t.bv(OUTSIDE, PROVENANCE))
+    machine.undefined(t.not_(outside))
+
+
+def _leaves(block: Term) -> list[Term]:
+    if block.op == "ite":
+        return [*_leaves(block.args[1]), *_leaves(block.args[2])]
+    return [block]
 
 
 def _only_outside(machine: Machine, block: Term) -> bool:
@@ -336,8 +352,6 @@ def copy(
     machine: Machine, target: Scalar, source: Scalar, size: int, aligns: tuple[int, int]
 ) -> None:
     """memcpy and memmove of a constant size."""
-    if size > _MOST_BYTES:
-        raise Unsupported(f"memory copy of more than {_MOST_BYTES} bytes")
     if not size:
         return
     reached = check(machine, source, size, aligns[1], writes=False)
@@ -361,8 +375,6 @@ def copy(
 
 def fill(machine: Machine, target: Scalar, value: Scalar, size: int, align: int) -> None:
     """memset of a constant size."""
-    if size > _MOST_BYTES:
-        raise Unsupported(f"memory set of more than {_MOST_BYTES} bytes")
     if not size:
         return
     reached = check(machine, target, size, align, writes=True)

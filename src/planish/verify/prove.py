@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from planish.base.records import Grade, Verdict
 from planish.llvm.binding import Library
 from planish.llvm.module import Module
-from planish.verify import differential, refine, smtlib, solvers
+from planish.verify import differential, rebuild, refine, smtlib, solvers
 from planish.verify import terms as t
 from planish.verify.confirm import confirm
 from planish.verify.ir import Function
@@ -16,6 +16,7 @@ from planish.verify.refine import Query
 from planish.verify.requests import FunctionVerdict, Validate
 from planish.verify.terms import FALSE, Term
 
+_ENCODING_SECONDS = 3.0
 _SIDE_SECONDS = 3.0  # for the questions whether the bound is exceeded, or reached at all
 _NO_UNDEF = "inputs and the memory that was there before are not undef"
 
@@ -35,7 +36,10 @@ class Case:
 
 def validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVerdict:
     """The verdict; raises Unsupported, naming what has no meaning here."""
-    query = refine.ask(case.source, case.target, request.bound, case.find_source, case.find_target)
+    query = refine.ask(
+        case.source, case.target, request.bound, case.find_source, case.find_target,
+        request.seconds + _ENCODING_SECONDS,
+    )  # fmt: skip
     answer = _decide(query, request, names)
     if answer.result == "unsat":
         found = _proved(query, request, names, answer.solver)
@@ -61,16 +65,31 @@ def _decide(query: Query, request: Validate, names: Sequence[str]) -> solvers.An
     if query.violation is FALSE:
         return solvers.Answer("unsat")
     answer = solvers.solve([query.violation], seconds=request.seconds, solvers=names)
+    if answer.result == "unknown":
+        return _by_parts(query, request, names) or answer
     if answer.result != "sat":
         return answer
     for mapping in _choices(query):
-        [violation] = t.substitute([query.violation], mapping)
+        [violation] = rebuild.substitute([query.violation], mapping)
         if violation is FALSE:
             return solvers.Answer("unsat")
         other = solvers.solve([violation], seconds=request.seconds, solvers=names)
         if other.result == "unsat":
             return other
     return answer
+
+
+def _by_parts(query: Query, request: Validate, names: Sequence[str]) -> solvers.Answer | None:
+    """Unsat where each kind of violation is, one after another; None where one is not."""
+    seconds = request.seconds / 2
+    found = None
+    for part in query.parts:
+        if part is FALSE:
+            continue
+        found = solvers.solve([part], seconds=seconds, solvers=names)
+        if found.result != "unsat":
+            return None
+    return found
 
 
 def _choices(query: Query) -> list[dict[Term, Term]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +42,9 @@ from planish.verify.opcodes import (
 )
 
 _MOST_ELEMENTS = 4096  # of a constant table; a longer one is read as unknown
+_EFFECT = "!"  # begins the name of what is no function: an atomic or volatile access, assembly
+_EFFECTS = frozenset({"fence", "cmpxchg", "atomicrmw", "va_arg"})
+_NOTHING = -9  # the local that a branch behind an invoke defines
 _LOCAL = (8, 9)  # LLVMLinkage: internal, private
 _FAST = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn")
 _GEP_FLAGS = ((1, "inbounds"), (2, "nusw"), (4, "nuw"))
@@ -73,10 +78,12 @@ class Reader:
         parameters = tuple(self._parameter(handle, at) for at in range(c.LLVMCountParams(handle)))
         bodies = self._number(handle)
         blocks = tuple(
-            Block(tuple(self._instruction(instruction) for instruction in body)) for body in bodies
+            Block(tuple(part for instruction in body for part in self._parts(instruction)))
+            for body in bodies
         )
         result = self._type(c.LLVMGetReturnType(c.LLVMGlobalGetValueType(handle)))
         flags = attributes.at(self._library, handle, attributes.RETURN)
+        flags |= attributes.of_callee(self._library, handle) & {"nounwind"}
         return Function(name, result, parameters, blocks, dict(self._globals), flags)
 
     def _number(self, handle: int) -> list[list[int]]:
@@ -233,18 +240,35 @@ class Reader:
 
     # -- instructions ------------------------------------------------------------------------
 
+    def _parts(self, value: int) -> list[Instruction]:
+        """One instruction; an invoke is a call and the branch behind it."""
+        if OPCODES.get(self._c.LLVMGetInstructionOpcode(value)) != "invoke":
+            return [self._instruction(value)]
+        call = self._call(value, self._locals[value])
+        branch = Instruction("invoke", _NOTHING, Type("void"), targets=self._successors(value))
+        return [replace(call, flags=call.flags | {"invoked"}), branch]
+
+    def _landingpad(self, value: int, number: int) -> Instruction:
+        words = text_of(self._library, self._c.LLVMPrintValueToString(value))
+        clauses = words.partition("landingpad")[2]
+        kind = self._type(self._c.LLVMTypeOf(value))
+        return Instruction("landingpad", number, kind, name=" ".join(clauses.split()))
+
     def _instruction(self, value: int) -> Instruction:
         c = self._c
         op = OPCODES.get(c.LLVMGetInstructionOpcode(value), "unknown instruction")
         number = self._locals[value]
         special = {
             "br": self._br, "switch": self._switch, "phi": self._phi, "alloca": self._alloca,
-            "getelementptr": self._gep, "call": self._call,
+            "getelementptr": self._gep, "call": self._call, "landingpad": self._landingpad,
         }.get(op)  # fmt: skip
         if special is not None:
             return special(value, number)
         if op in UNSUPPORTED:
             raise Unsupported(f"instruction {op}")
+        effect = self._effect_of(value, op)
+        if effect:
+            return self._effect(value, number, effect, c.LLVMGetNumOperands)
         kind = self._type(c.LLVMTypeOf(value))
         count = c.LLVMGetNumOperands(value)
         operands = tuple(self._operand(c.LLVMGetOperand(value, i)) for i in range(count))
@@ -267,6 +291,31 @@ class Reader:
         text = self._tag(value) if "!tbaa" in flags else ""
         return Instruction(op, number, kind, operands, flags, name, numbers, (), bounds, text)
 
+    def _effect(
+        self, value: int, number: int, name: str, count: Callable[[int], int]
+    ) -> Instruction:
+        """An access that is an effect of its own, as a call of a function of that name."""
+        c = self._c
+        kind = self._type(c.LLVMTypeOf(value))
+        operands = tuple(self._operand(c.LLVMGetOperand(value, i)) for i in range(count(value)))
+        flags = frozenset({"willreturn", "nounwind", "nofree"})
+        return Instruction("call", number, kind, operands, flags, name)
+
+    def _effect_of(self, value: int, op: str) -> str:
+        """The name of an access that is atomic or volatile; empty for one that is neither."""
+        c = self._c
+        if op not in _EFFECTS and not (
+            op in ("load", "store") and (c.LLVMGetVolatile(value) or c.LLVMGetOrdering(value))
+        ):
+            return ""
+        # All that matters stands in the text but for the operands and the numbering of values.
+        words = text_of(self._library, c.LLVMPrintValueToString(value)).strip()
+        words = words.partition(" = ")[2] if " = " in words else words
+        words = re.sub(r"[%@][\w.$-]+|%\"[^\"]*\"|@\"[^\"]*\"|, ![^,]*", "", words)
+        operand_types = [str(self._type(c.LLVMTypeOf(c.LLVMGetOperand(value, i))))
+                         for i in range(c.LLVMGetNumOperands(value))]  # fmt: skip
+        return f"{_EFFECT}{' '.join([words, *operand_types])}"
+
     def _flags(self, value: int, op: str) -> frozenset[str]:
         c, found = self._c, set()
         if op in OVERFLOWING:
@@ -280,10 +329,6 @@ class Reader:
         elif op == "icmp" and c.LLVMGetICmpSameSign(value):
             found.add("samesign")
         elif op in ("load", "store"):
-            if c.LLVMGetVolatile(value):
-                raise Unsupported("volatile access")
-            if c.LLVMGetOrdering(value):
-                raise Unsupported("atomic access")
             found |= attributes.metadata(self._library, value)
         return frozenset(found | self._fast_math(value))
 
@@ -405,7 +450,8 @@ class Reader:
         callee = c.LLVMGetCalledValue(value)
         what = VALUE_KINDS.get(c.LLVMGetValueKind(callee), "unknown")
         if what == "inline assembly":
-            raise Unsupported("inline assembly")
+            words = text_of(self._library, c.LLVMPrintValueToString(callee))
+            return self._effect(value, number, f"{_EFFECT}asm {words}", c.LLVMGetNumArgOperands)
         kind = self._type(c.LLVMTypeOf(value))
         count = c.LLVMGetNumArgOperands(value)
         direct = what == "function"
@@ -416,10 +462,11 @@ class Reader:
         if not direct:
             operands = (*operands, self._operand(callee))
         flags = attributes.of_call(self._library, value, callee if direct else 0, count)
-        numbers = (int(direct and not c.LLVMIsDeclaration(callee)),)
+        known = attributes.of_callee(self._library, callee) if direct else frozenset()
         return Instruction(
-            "call", number, kind, operands, flags | self._fast_math(value), name, numbers
-        )
+            "call", number, kind, operands, flags | self._fast_math(value), name,
+            text=" ".join(sorted(known)),
+        )  # fmt: skip
 
 
 def _known(c: Any, value: int) -> bool:

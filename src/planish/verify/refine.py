@@ -6,15 +6,16 @@ way, and gives the source's value and memory unless those are poison (Alive2, PL
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from planish.verify import inlining, memory, values
 from planish.verify import terms as t
-from planish.verify.encode import Encoded, encode
+from planish.verify.encode import Encoded, Exit, encode
 from planish.verify.ir import Function
 from planish.verify.memory import Block
-from planish.verify.shared import Shared, add_globals, share
+from planish.verify.shared import Shared, add_callees, add_globals, share
 from planish.verify.terms import FALSE, INDEX, Term
 from planish.verify.values import OUTSIDE
 
@@ -25,6 +26,7 @@ class Query:
 
     facts       what holds of every input
     violation   an input on which the target does not refine the source
+    fine        an input on which the source is defined, and both are followed to their ends
     reached     an input on which the source returns within the bound, defined
     incomplete  an input on which one of them exceeds the bound
     """
@@ -40,6 +42,13 @@ class Query:
     wrong_end: Term
     wrong_value: Term
     wrong_memory: Term
+    fine: Term
+
+    @property
+    def parts(self) -> tuple[Term, ...]:
+        """The violation in pieces: each may be decided where the whole is too much."""
+        kinds = (self.undefined, self.wrong_end, self.wrong_value, self.wrong_memory)
+        return tuple(t.and_(self.fine, kind) for kind in kinds if kind is not FALSE)
 
     @property
     def loops(self) -> bool:
@@ -65,15 +74,19 @@ def ask(
     bound: int,
     find_source: Find = lambda _: None,
     find_target: Find = lambda _: None,
+    seconds: float = 3600.0,
 ) -> Query:
     """Encode both; raises Unsupported, naming what has no meaning here.
 
+    seconds  of this process's time for the encoding
     find_source, find_target  the bodies of callees, which are executed where the two versions do
     not call them equally often: one of them has been inlined
     """
     shared = share(source, target)
+    shared.deadline = time.process_time() + seconds
     ours, theirs = inlining.choose(source, target, find_source, find_target)
     add_globals(shared, [*ours.values(), *theirs.values()])
+    add_callees(shared, [source, target, *ours.values(), *theirs.values()])
     before = encode(source, shared, "s", bound, ours)
     after = encode(target, shared, "t", bound, theirs)
     return compare(shared, before, after)
@@ -94,14 +107,11 @@ def compare(shared: Shared, before: Encoded, after: Encoded) -> Query:
     if before.diverged and after.diverged:
         differ = t.not_(t.eq(before.diverged[1], after.diverged[1]))
         wrong_end = t.or_(wrong_end, t.and_(before.diverged[0], after.diverged[0], differ))
-    wrong_value = wrong_memory = FALSE
-    if before.returned and after.returned:
-        both = t.and_(returns_before, returns_after)
-        x, y = before.returned, after.returned
-        wrong_end = t.or_(wrong_end, t.and_(both, t.not_(t.eq(x.state.world, y.state.world))))
-        if x.result is not None and y.result is not None:
-            wrong_value = t.and_(both, t.not_(values.refines(x.result, y.result)))
-        wrong_memory = t.and_(both, _memory_differs(x.state.blocks, y.state.blocks))
+    other_world, wrong_value, wrong_memory = _exits_differ(before.returned, after.returned)
+    throws_before = before.unwound.condition if before.unwound else FALSE
+    throws_after = after.unwound.condition if after.unwound else FALSE
+    wrong_end = t.or_(wrong_end, other_world, t.not_(t.eq(throws_before, throws_after)))
+    wrong_end = t.or_(wrong_end, *_exits_differ(before.unwound, after.unwound))
     bad = t.or_(after.undefined, wrong_end, wrong_value, wrong_memory)
     facts = t.and_(facts, *memory.initial_facts([fine, bad]))
     fine = t.and_(facts, fine)
@@ -112,13 +122,27 @@ def compare(shared: Shared, before: Encoded, after: Encoded) -> Query:
         facts,
         t.and_(fine, bad),
         t.and_(facts, t.not_(before.undefined), t.not_(before.incomplete),
-               t.or_(returns_before, before.diverged[0] if before.diverged else FALSE)),
+               t.or_(returns_before, throws_before,
+                     before.diverged[0] if before.diverged else FALSE)),
         t.and_(facts, t.not_(before.undefined), t.or_(before.incomplete, after.incomplete)),
         after.undefined,
         wrong_end,
         wrong_value,
         wrong_memory,
+        fine,
     )  # fmt: skip
+
+
+def _exits_differ(x: Exit | None, y: Exit | None) -> tuple[Term, Term, Term]:
+    """Where both are taken: whether the worlds, the results, or the memories differ."""
+    if x is None or y is None:
+        return FALSE, FALSE, FALSE
+    both = t.and_(x.condition, y.condition)
+    world = t.and_(both, t.not_(t.eq(x.state.world, y.state.world)))
+    value = FALSE
+    if x.result is not None and y.result is not None:
+        value = t.and_(both, t.not_(values.refines(x.result, y.result)))
+    return world, value, t.and_(both, _memory_differs(x.state.blocks, y.state.blocks))
 
 
 def _memory_differs(before: Mapping[int, Block], after: Mapping[int, Block]) -> Term:

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from planish.base.files import check_writable, write_atomic
 from planish.verify.requests import FunctionVerdict
 
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+
+
+def save_passes(folder: Path, module: bytes, passes: Sequence[str], function: str) -> Path:
+    """Write a module and `replay.sh`, which runs the passes on it; the path of the script."""
+    script = folder / "replay.sh"
+    check_writable(script)
+    path = folder / ("module.bc" if module.startswith(_BITCODE) else "module.ll")
+    write_atomic(path, module)
+    words = [path.name, "--passes", ",".join(passes), "--no-store", "-f", function]
+    command = shlex.join(["planish", "verify", *words])
+    plain = shlex.join(["opt", "-S", f"-passes={','.join(passes)}", path.name])
+    text = f'#!/bin/sh\n# with LLVM alone: {plain}\ncd "$(dirname "$0")" && {command}\n'
+    write_atomic(script, text)
+    return script
 
 
 def save(folder: Path, before: bytes, after: bytes, refuted: FunctionVerdict) -> Path:

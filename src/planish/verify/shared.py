@@ -7,6 +7,7 @@ refine the source's; the last state of the world tells whether both asked the sa
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,8 @@ class Answer:
     """What a call gives back.
 
     escaped  contents of stack slots that the callee could write, by block
-    diverges it does not return
+    diverges it does not return, and does not unwind
+    unwinds  it ends by an exception
     """
 
     result: Meaning | None
@@ -35,6 +37,7 @@ class Answer:
     valid: Term
     escaped: dict[int, Term]
     diverges: Term
+    unwinds: Term
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,10 @@ class Shared:
     checks    addresses outside that are accessed
     accesses  (type tag, address, bytes, condition) of the source's accesses outside with a tag
     known     bytes outside that are known, by address
+    deadline  of the encoding, by the process's own clock
     free      stack slots of the source that have no counterpart yet
     restricts_aliasing  the source promises by `noalias` which accesses do not overlap
+    callees   what is known of functions by name: passes infer it for all calls at once
     """
 
     parameters: tuple[Parameter, ...]
@@ -75,9 +80,11 @@ class Shared:
     checks: list[Term] = field(default_factory=list)
     accesses: list[tuple[str, Term, int, Term]] = field(default_factory=list)
     restricts_aliasing: bool = False
+    callees: dict[str, frozenset[str]] = field(default_factory=dict)
     known: dict[int, Cell] = field(default_factory=dict)
     free: list[tuple[Instruction, int]] = field(default_factory=list)
     next_slot: int = OUTSIDE + 1
+    deadline: float = math.inf
 
     def address(self, name: str) -> tuple[int, Term]:
         """Block and offset of a global."""
@@ -87,7 +94,8 @@ class Shared:
 
     def _base(self, name: str) -> Term:
         zeros = max(self.globals[name].align, 1).bit_length() - 1
-        free = t.var(f"address of {name}", INDEX - zeros)
+        # One name for each alignment: a variable has one sort.
+        free = t.var(f"address of {name} / {1 << zeros}", INDEX - zeros)
         return t.concat(free, t.bv(0, zeros)) if zeros else free
 
 
@@ -138,6 +146,16 @@ def _argument(shared: Shared, parameter: Parameter) -> Meaning:
         return Scalar(bits, poison, block)
 
     return build(parameter.type, make)
+
+
+def add_callees(shared: Shared, functions: Sequence[Function]) -> None:
+    """Take what any version's declarations say of callees for both."""
+    for function in functions:
+        for block in function.blocks:
+            for instruction in block.instructions:
+                if instruction.op == "call" and instruction.text:
+                    old = shared.callees.get(instruction.name, frozenset())
+                    shared.callees[instruction.name] = old | set(instruction.text.split())
 
 
 def _add_global(shared: Shared, name: str, known: Global) -> None:
@@ -191,7 +209,7 @@ def slots_of(shared: Shared, function: Function, side: str) -> dict[int, int]:
                 raise Unsupported("more than 500 stack slots")
             shared.slots[number] = _slot(shared, number, size, align)
         elif align > shared.slots[number].align:
-            shared.slots[number] = _slot(shared, number, size, align)
+            shared.slots[number] = _aligned(shared, shared.slots[number], align)
         numbers[instruction.number] = number
         if side == "s":
             shared.free.append((instruction, number))
@@ -205,6 +223,14 @@ def _slot(shared: Shared, number: int, size: int, align: int) -> Slot:
     end = t.add(base, t.bv(max(size, 1), INDEX))
     shared.facts += [t.not_(t.eq(base, t.bv(0, INDEX))), t.ult(base, end)]
     return Slot(size, base, align)
+
+
+def _aligned(shared: Shared, slot: Slot, align: int) -> Slot:
+    """The slot at the same address, known to be a multiple of more."""
+    zeros = align.bit_length() - 1
+    base = t.concat(t.extract(slot.base, INDEX - 1, zeros), t.bv(0, zeros))
+    shared.facts.append(t.eq(base, slot.base))
+    return Slot(slot.size, base, align)
 
 
 def _slots(function: Function) -> Sequence[Instruction]:

@@ -41,7 +41,7 @@ class Term:
 _table: dict[tuple[object, ...], Term] = {}
 
 
-def _make(op: str, args: tuple[Term, ...], sort: int, value: object = None) -> Term:
+def make(op: str, args: tuple[Term, ...], sort: int, value: object = None) -> Term:
     key = (op, sort, value, *[argument.number for argument in args])
     found = _table.get(key)
     if found is None:
@@ -83,25 +83,25 @@ def value_of(term: Term) -> int:
 
 def bv(value: int, width: int) -> Term:
     """A bit-vector constant, modulo 2**width."""
-    return _make("const", (), width, value & ((1 << width) - 1))
+    return make("const", (), width, value & ((1 << width) - 1))
 
 
 def boolean(value: bool) -> Term:
     return TRUE if value else FALSE
 
 
-TRUE = _make("const", (), BOOL, 1)
-FALSE = _make("const", (), BOOL, 0)
+TRUE = make("const", (), BOOL, 1)
+FALSE = make("const", (), BOOL, 0)
 
 
 def var(name: str, sort: int) -> Term:
     """A free variable."""
-    return _make("var", (), sort, name)
+    return make("var", (), sort, name)
 
 
 def apply(name: str, args: Sequence[Term], sort: int) -> Term:
     """An uninterpreted function's value."""
-    return _make("apply", tuple(args), sort, name)
+    return make("apply", tuple(args), sort, name)
 
 
 def signed(term: Term) -> int:
@@ -120,7 +120,7 @@ def not_(a: Term) -> Term:
         return TRUE
     if a.op == "not":
         return a.args[0]
-    return _make("not", (a,), BOOL)
+    return make("not", (a,), BOOL)
 
 
 def and_(*terms: Term) -> Term:
@@ -152,7 +152,7 @@ def _connect(op: str, terms: Sequence[Term], unit: Term, zero: Term) -> Term:
     parts = sorted(found.values(), key=lambda part: part.number)
     if not parts:
         return unit
-    return parts[0] if len(parts) == 1 else _make(op, tuple(parts), BOOL)
+    return parts[0] if len(parts) == 1 else make(op, tuple(parts), BOOL)
 
 
 def conjuncts(a: Term) -> frozenset[Term]:
@@ -195,7 +195,7 @@ def ite(c: Term, a: Term, b: Term) -> Term:
         return ite(or_(c, b.args[0]), a, b.args[2])
     if a.op == "ite" and a.args[2] is b:
         return ite(and_(c, a.args[0]), a.args[1], b)
-    return _make("ite", (c, a, b), a.sort)
+    return make("ite", (c, a, b), a.sort)
 
 
 def _bool_ite(c: Term, a: Term, b: Term) -> Term:
@@ -207,7 +207,7 @@ def _bool_ite(c: Term, a: Term, b: Term) -> Term:
         return or_(not_(c), a)
     if b is FALSE:
         return and_(c, a)
-    return _make("ite", (c, a, b), BOOL)
+    return make("ite", (c, a, b), BOOL)
 
 
 @_memo
@@ -237,7 +237,7 @@ def eq(a: Term, b: Term) -> Term:
         return FALSE
     if a.number > b.number:
         a, b = b, a
-    return _make("=", (a, b), BOOL)
+    return make("=", (a, b), BOOL)
 
 
 def _eq_constant(a: Term, k: Term) -> Term | None:
@@ -266,7 +266,7 @@ def bv_to_bool(a: Term) -> Term:
 
 
 def _two(op: str, a: Term, b: Term) -> Term:
-    return _make(op, (a, b), a.sort)
+    return make(op, (a, b), a.sort)
 
 
 def add(a: Term, b: Term) -> Term:
@@ -295,7 +295,7 @@ def neg(a: Term) -> Term:
         return bv(-value_of(a), a.sort)
     if a.op == "bvneg":
         return a.args[0]
-    return _make("bvneg", (a,), a.sort)
+    return make("bvneg", (a,), a.sort)
 
 
 def sub(a: Term, b: Term) -> Term:
@@ -368,25 +368,21 @@ def srem(a: Term, b: Term) -> Term:
 
 
 def shl(a: Term, b: Term) -> Term:
-    if b.constant:
-        k = value_of(b)
-        if k == 0:
-            return a
-        if k >= a.sort:
-            return bv(0, a.sort)
-        return concat(extract(a, a.sort - 1 - k, 0), bv(0, k))
-    return _two("bvshl", a, b)
+    return _shift("bvshl", a, b, lambda k: concat(extract(a, a.sort - 1 - k, 0), bv(0, k)))
 
 
 def lshr(a: Term, b: Term) -> Term:
-    if b.constant:
-        k = value_of(b)
-        if k == 0:
-            return a
-        if k >= a.sort:
-            return bv(0, a.sort)
-        return zext(extract(a, a.sort - 1, k), a.sort)
-    return _two("bvlshr", a, b)
+    return _shift("bvlshr", a, b, lambda k: zext(extract(a, a.sort - 1, k), a.sort))
+
+
+def _shift(op: str, a: Term, b: Term, by: Callable[[int], Term]) -> Term:
+    """A shift that fills with zeros; `by` a number of bits that leaves some."""
+    if not b.constant:
+        return _two(op, a, b)
+    k = value_of(b)
+    if k == 0:
+        return a
+    return bv(0, a.sort) if k >= a.sort else by(k)
 
 
 def ashr(a: Term, b: Term) -> Term:
@@ -406,7 +402,7 @@ def bitnot(a: Term) -> Term:
         return a.args[0]
     if a.op == "ite" and a.args[1].constant and a.args[2].constant:
         return ite(a.args[0], bitnot(a.args[1]), bitnot(a.args[2]))
-    return _make("bvnot", (a,), a.sort)
+    return make("bvnot", (a,), a.sort)
 
 
 def bitand(a: Term, b: Term) -> Term:
@@ -500,7 +496,7 @@ def extract(a: Term, high: int, low: int) -> Term:
         narrow = {"bvadd": add, "bvand": bitand, "bvor": bitor, "bvxor": bitxor, "bvmul": mul}
         if any(argument.op in _OPEN for argument in a.args):
             return narrow[a.op](x, y)
-    return _make("extract", (a,), width, (high, low))
+    return make("extract", (a,), width, (high, low))
 
 
 _OPEN = frozenset({"const", "zext", "sext", "concat", "ite", "extract"})
@@ -541,7 +537,7 @@ def concat(a: Term, b: Term) -> Term:
     if a.op == "zext":
         return zext(concat(a.args[0], b), width)
     joined = _join(a, b)
-    return joined if joined is not None else _make("concat", (a, b), width)
+    return joined if joined is not None else make("concat", (a, b), width)
 
 
 def _join(a: Term, b: Term) -> Term | None:
@@ -570,7 +566,7 @@ def zext(a: Term, width: int) -> Term:
         return zext(a.args[0], width)
     if a.op == "ite" and a.args[1].constant and a.args[2].constant:
         return ite(a.args[0], zext(a.args[1], width), zext(a.args[2], width))
-    return _make("zext", (a,), width)
+    return make("zext", (a,), width)
 
 
 @_memo
@@ -583,7 +579,7 @@ def sext(a: Term, width: int) -> Term:
         return (zext if a.op == "zext" else sext)(a.args[0], width)
     if a.op == "ite" and a.args[1].constant and a.args[2].constant:
         return ite(a.args[0], sext(a.args[1], width), sext(a.args[2], width))
-    return _make("sext", (a,), width)
+    return make("sext", (a,), width)
 
 
 # -- comparisons ---------------------------------------------------------------------------------
@@ -605,7 +601,7 @@ def ult(a: Term, b: Term) -> Term:
     narrow = _narrow(a, b)
     if narrow is not None:
         return ult(*narrow)
-    return _make("bvult", (a, b), BOOL)
+    return make("bvult", (a, b), BOOL)
 
 
 def ule(a: Term, b: Term) -> Term:
@@ -620,7 +616,7 @@ def slt(a: Term, b: Term) -> Term:
     narrow = _narrow(a, b)
     if narrow is not None:
         return ult(*narrow)
-    return _make("bvslt", (a, b), BOOL)
+    return make("bvslt", (a, b), BOOL)
 
 
 def sle(a: Term, b: Term) -> Term:
@@ -656,78 +652,16 @@ def select(array: Term, index: Term) -> Term:
     if array.op == "ite":
         c, a, b = array.args
         return ite(c, select(a, index), select(b, index))
-    return _make("select", (array, index), _ELEMENT[array.sort])
+    return make("select", (array, index), _ELEMENT[array.sort])
 
 
 def store(array: Term, index: Term, held: Term) -> Term:
     """The array with one element replaced."""
     if array.op == "store" and array.args[1] is index:
         array = array.args[0]
-    return _make("store", (array, index, held), array.sort)
+    return make("store", (array, index, held), array.sort)
 
 
 def const_array(held: Term, sort: int) -> Term:
     """An array that holds the same everywhere."""
-    return _make("constarray", (held,), sort)
-
-
-# -- rebuilding ----------------------------------------------------------------------------------
-
-
-def substitute(roots: Sequence[Term], mapping: dict[Term, Term]) -> list[Term]:
-    """The terms with variables replaced, simplified again: with constants for all of them, this
-    evaluates."""
-    done: dict[int, Term] = {old.number: new for old, new in mapping.items()}
-    stack = list(roots)
-    while stack:
-        term = stack[-1]
-        if term.number in done:
-            stack.pop()
-            continue
-        missing = [a for a in term.args if a.number not in done]
-        if missing:
-            stack.extend(missing)
-            continue
-        stack.pop()
-        done[term.number] = _rebuild(term, [done[a.number] for a in term.args])
-    return [done[root.number] for root in roots]
-
-
-def _rebuild(term: Term, args: list[Term]) -> Term:
-    if all(new is old for new, old in zip(args, term.args, strict=True)):
-        return term
-    op = term.op
-    if op in _BUILDERS:
-        return _BUILDERS[op](*args)
-    if op == "extract":
-        assert isinstance(term.value, tuple)
-        return extract(args[0], *term.value)
-    if op in ("zext", "sext"):
-        return (zext if op == "zext" else sext)(args[0], term.sort)
-    return _make(op, tuple(args), term.sort, term.value)
-
-
-_BUILDERS: dict[str, Callable[..., Term]] = {
-    "not": not_, "and": and_, "or": or_, "ite": ite, "=": eq, "bvadd": add, "bvneg": neg,
-    "bvsub": sub, "bvmul": mul, "bvudiv": udiv, "bvurem": urem, "bvsdiv": sdiv, "bvsrem": srem,
-    "bvshl": shl, "bvlshr": lshr, "bvashr": ashr, "bvnot": bitnot, "bvand": bitand,
-    "bvor": bitor, "bvxor": bitxor, "concat": concat, "bvult": ult, "bvslt": slt,
-    "select": select, "store": store,
-}  # fmt: skip
-
-
-def below(roots: Sequence[Term]) -> list[Term]:
-    """All terms that these consist of, in the order of their making."""
-    seen: dict[int, Term] = {}
-    stack = list(roots)
-    while stack:
-        term = stack.pop()
-        if term.number not in seen:
-            seen[term.number] = term
-            stack.extend(term.args)
-    return [seen[number] for number in sorted(seen)]
-
-
-def variables(roots: Sequence[Term]) -> list[Term]:
-    """The free variables below the terms, in the order of their making."""
-    return [term for term in below(roots) if term.op == "var"]
+    return make("constarray", (held,), sort)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from planish.verify import rebuild
 from planish.verify import terms as t
 from planish.verify.ir import Type, Unsupported
 from planish.verify.terms import FALSE, TRUE, Term
@@ -132,7 +133,7 @@ def renamed(meaning: Meaning, fresh: Fresh) -> Meaning:
     if not meaning.undefs:
         return meaning
     mapping = {old: fresh.choice(old.sort) for old in sorted(meaning.undefs, key=_number)}
-    bits, poison = t.substitute([meaning.bits, meaning.poison], mapping)
+    bits, poison = rebuild.substitute([meaning.bits, meaning.poison], mapping)
     return Scalar(bits, poison, meaning.block, frozenset(mapping.values()))
 
 

@@ -24,6 +24,7 @@ from planish.verify.requests import (
 )
 
 _SLACK = 3.0  # a worker's wall time is so many times the solvers', for encoding and tests
+_SPARE = 20.0  # s: encoding and tests take as long on a small budget
 _MEMORY = 12 << 30
 
 
@@ -54,11 +55,15 @@ class Report:
     """The verdicts of a module's functions, in its order.
 
     missing  functions of `before` that `after` has not
+    broken_by, shortest  of the first refutation, where passes were run: the first that breaks it,
+                         and a list of passes of which none can be left out
     """
 
     functions: tuple[FunctionVerdict, ...]
     missing: tuple[str, ...] = ()
     cached: int = 0
+    broken_by: str = ""
+    shortest: tuple[str, ...] = ()
 
     @property
     def refuted(self) -> tuple[FunctionVerdict, ...]:
@@ -89,7 +94,7 @@ class Verifier(Closing):
         solvers.installed()  # told here, rather than by a worker that cannot start
         library, _, _ = find_library()
         self._pool = Pool(
-            HANDLER, str(library), jobs=jobs, seconds=seconds * _SLACK + 10, memory=_MEMORY
+            HANDLER, str(library), jobs=jobs, seconds=seconds * _SLACK + _SPARE, memory=_MEMORY
         )
         self._cache = Cache(store)
 
