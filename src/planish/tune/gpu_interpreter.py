@@ -84,13 +84,14 @@ def _run(
     import triton.language as tl
     from triton.runtime import interpreter
 
-    from planish.codegen.triton.source import POINTERS
+    from planish.codegen.triton.source import TRITON
 
     found = getattr(module, function)
     rewritten = found.rewrite()
     values = []
     for array, type_name in arguments:
-        kind = tl.pointer_type(tl.dtype(POINTERS[type_name][1:]))
+        stored = "tl.uint8" if type_name == "bool" else TRITON[type_name]
+        kind = tl.pointer_type(getattr(tl, stored.removeprefix("tl.")))
         handle = interpreter.TensorHandle(np.array([array.ctypes.data], np.uint64), kind)
         values.append(tl.tensor(handle, kind))
     builder: Any = interpreter.interpreter_builder
@@ -115,11 +116,14 @@ class _Checked:
         self._memory = memory
         self._file = file
         self._guard = guard
-        self._names = ("create_masked_load", "create_masked_store", "create_dot")
+        self._names = (
+            "create_masked_load", "create_masked_store", "create_dot", "create_si_to_fp",
+            "create_ui_to_fp",
+        )  # fmt: skip
 
     def __enter__(self) -> None:
         builder = self._builder
-        load, store, dot = (getattr(builder, name) for name in self._names)
+        load, store, dot, whole, _ = (getattr(builder, name) for name in self._names)
 
         def checked_load(ptrs: Any, mask: Any, other: Any, *rest: Any) -> Any:
             self._check("loads", ptrs, mask)
@@ -131,6 +135,8 @@ class _Checked:
 
         builder.create_masked_load = checked_load
         builder.create_masked_store = checked_store
+        builder.create_si_to_fp = lambda src, kind: right_cast(builder, whole, src, kind)
+        builder.create_ui_to_fp = builder.create_si_to_fp
         builder.create_dot = lambda a, b, d, *rest: right_dot(dot, a, b, d, *rest)
 
     def __exit__(self, *error: object) -> None:
@@ -160,6 +166,16 @@ class _Checked:
                 return str(frame.f_lineno)
             frame = frame.f_back  # type: ignore[assignment]
         return "?"
+
+
+def right_cast(builder: Any, cast: Callable[..., Any], source: Any, kind: Any) -> Any:
+    """Whole numbers to bf16 by way of f32: the interpreter takes their bits for the float's."""
+    import triton.language as tl
+
+    if kind.scalar != tl.bfloat16:
+        return cast(source, kind)
+    wide = tl.float32 if not kind.is_block() else tl.block_type(tl.float32, kind.shape)
+    return builder.cast_impl(cast(source, wide), kind)
 
 
 def right_dot(dot: Callable[..., Any], a: Any, b: Any, d: Any, *rest: Any) -> Any:

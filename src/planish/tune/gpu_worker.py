@@ -120,9 +120,10 @@ class Worker:
         module = self.open(request.path) if request.path else self.load(request.text)
         function = getattr(module, request.function)
         vendor, _, name = request.target.partition(":")
-        target = GPUTarget("cuda", int(name.split("_")[1].rstrip("af")), 32)
         if vendor == "hip":
             target = GPUTarget("hip", name, 64)
+        else:
+            target = GPUTarget("cuda", int(name.split("_")[1].rstrip("af")), 32)
         names = [p.name for p in function.params]
         signature = {n: t for n, t in request.signature}
         signature |= {n: "constexpr" for n, _ in request.constants}

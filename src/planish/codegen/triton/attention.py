@@ -297,9 +297,7 @@ def _finish(code: Code, scope: Scope, found: Attention) -> None:
         for accumulator in _accumulators(undivided):
             scope.hold(accumulator, "acc")
         value = scope.value(undivided)
-    mask = scope.mask(scope.dims_of(found.out.out))
-    words = f", mask={mask}" if mask else ""
-    code.line(f"tl.store({scope.pointer(found.out.out)}, {value}{words})")
+    scope.store(found.out.out, value)
 
 
 def _undivided(expr: Expr, sums: Access) -> Expr:

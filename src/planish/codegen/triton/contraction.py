@@ -391,9 +391,7 @@ def finish(code: Code, scope: Scope, stage: Stage, result: str) -> None:
         for held in _accumulators(stage.post):
             scope.hold(held, result)
         value = scope.value(stage.post)
-    mask = scope.mask(scope.dims_of(stage.out))
-    words = f", mask={mask}" if mask else ""
-    code.line(f"tl.store({scope.pointer(stage.out)}, {value}{words})")
+    scope.store(stage.out, value)
 
 
 def _accumulators(expr: Expr) -> set[Expr]:

@@ -224,9 +224,7 @@ def _leave(code: Code, scope: Scope, stage: Stage, name: str, written: set[Tenso
         value = f"{name}.to({_word(out.type)}).to(tl.float32)"
     scope.hold(Held(out.name, out.type), value)
     if out in written:
-        mask = scope.mask(scope.dims_of(stage.out))
-        words = f", mask={mask}" if mask else ""
-        code.line(f"tl.store({scope.pointer(stage.out)}, {name}{words})")
+        scope.store(stage.out, name)
 
 
 def _word(type: Type) -> str:

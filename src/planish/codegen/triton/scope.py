@@ -89,7 +89,7 @@ class Scope:
         self._strides = strides
         self._reads = list(reads)
         self._dims = {axis: d for d in (*tile, *programs) for axis, _ in d.axes}
-        self._index: dict[str, str] = {}  # dimension or axis to the variable that holds it
+        self._index: dict[str, str] = {}  # `@` dimension, or axis, to its variable
         self._memo: dict[object, str] = {}
         self._wide = any(
             prod(a.tensor.shape) >= 1 << 31 or self._reach(a.tensor) >= 1 << 31 for a in reads
@@ -118,17 +118,17 @@ class Scope:
 
     def share(self, dim: Dim, other: Scope) -> None:
         """Use the variables that another scope has for a dimension."""
-        for key in (dim.name, *(axis for axis, _ in dim.axes)):
+        for key in ("@" + dim.name, *(axis for axis, _ in dim.axes)):
             if key in other._index:
                 self._index[key] = other._index[key]
 
     def index_of(self, dim: Dim) -> str:
         """The variable with a dimension's index."""
-        return self._index[dim.name]
+        return self._index["@" + dim.name]
 
     def bind(self, dim: Dim, name: str) -> None:
         """Say which variable holds the dimension's index."""
-        self._index[dim.name] = name
+        self._index["@" + dim.name] = name
         if len(dim.axes) == 1:
             self._index[dim.axes[0][0]] = name
             return
@@ -184,7 +184,7 @@ class Scope:
             dim = self._dims[axis]
             inner = prod(n for _, n in dim.axes[[a for a, _ in dim.axes].index(axis) + 1 :])
             extent = dict(dim.axes)[axis]
-            return f"({self._index[dim.name]} // {inner} % {extent})"
+            return f"({self.index_of(dim)} // {inner} % {extent})"
         return self._index[axis]
 
     def pointer(self, access: Access) -> str:
@@ -198,7 +198,7 @@ class Scope:
         for dim in (*programs, *self.tile):
             flat = self._flat(access, dim)
             if flat is not None:
-                steps = [(self._index.get(dim.name, ""), flat)]
+                steps = [(self._index.get("@" + dim.name, ""), flat)]
             else:
                 names = [axis for axis, _ in dim.axes]
                 steps = [
@@ -212,12 +212,21 @@ class Scope:
                 parts.append(text if step == 1 else f"{text} * {step}")
         return " + ".join(parts).replace("+ -", "- ")
 
+    def store(self, access: Access, value: str) -> None:
+        """Write a value of the tile's rank (or a narrower one) to memory."""
+        mask = self.mask(self.dims_of(access))
+        words = f", mask={mask}" if mask else ""
+        pointer = self.pointer(access)
+        if not self.dims_of(access):
+            pointer += f" + tl.zeros(({'1, ' * len(self.tile)}), tl.int32)"
+        self.code.line(f"tl.store({pointer}, {value}{words})")
+
     def mask(self, dims: Sequence[Dim]) -> str:
         """Lanes inside of these dimensions; "" where no tile reaches beyond."""
         parts = []
         for dim in dims:
             if dim.masked and dim in self.tile:
-                vector = f"{self._index[dim.name]} < {dim.extent}"
+                vector = f"{self.index_of(dim)} < {dim.extent}"
                 parts.append(self.place(dim, f"({vector})") if len(self.tile) > 1 else vector)
         return " & ".join(f"({p})" if len(parts) > 1 and " < " in p and p[0] != "(" else p
                           for p in parts)  # fmt: skip

@@ -140,7 +140,10 @@ _TAKEN = frozenset(keyword.kwlist) | {
     "tl", "triton", "range", "float", "int", "min", "max", "acc", "pid", "print", "math",
 }  # fmt: skip
 
-_LOCALS = frozenset({"pid_m", "pid_n", "first", "rows", "start", "batch", "tile"})
+_LOCALS = frozenset({
+    "pid_m", "pid_n", "first", "rows", "start", "batch", "tile", "value", "high", "total", "s", "p",
+    "scale", "grown", "safe",
+})  # fmt: skip
 
 
 def argument(tensor: str) -> str:

@@ -57,9 +57,7 @@ def emit_tile(
         scope.define(last, "tl.program_id(0) * BLOCK_N")
     if bound is None:
         value = scope.value(stage.body)
-        mask = scope.mask(scope.dims_of(stage.out))
-        words = f", mask={mask}" if mask else ""
-        code.line(f"tl.store({scope.pointer(stage.out)}, {value}{words})")
+        scope.store(stage.out, value)
     else:
         _reduction(code, scope, stage, bound, tile)
     blocks = {d.block: d.length for d in tile}
