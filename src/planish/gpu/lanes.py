@@ -51,6 +51,26 @@ class MemoryAccess:
         return self.sectors > 0 or self.ways > 0
 
 
+def block_addresses(function: Function, blocks: int, *, threads: int = 128) -> dict[int, int]:
+    """For each global access, how many different addresses the first `blocks` blocks begin at.
+
+    Instructions whose address is not understood are left out.
+    """
+    found: dict[int, set[int]] = {}
+    unknown: set[int] = set()
+    for first in range(0, blocks, 32):
+        machine = _Machine(threads, first)
+        for index, instruction in enumerate(function.code):
+            if _SPACES.get(instruction.opcode, ("", False))[0] == "global":
+                address = machine.address(_brackets(instruction), wide=True)
+                if address is None:
+                    unknown.add(index)
+                else:
+                    found.setdefault(index, set()).update(address[: blocks - first].tolist())
+            machine.step(instruction)
+    return {i: len(a) for i, a in found.items() if i not in unknown}
+
+
 def memory_accesses(function: Function, *, threads: int = 128) -> list[MemoryAccess]:
     """All accesses to global and shared memory, in the code's order."""
     machine = _Machine(threads)
@@ -67,12 +87,14 @@ _SPACES = {
     "LDG": ("global", False), "STG": ("global", True), "LDS": ("shared", False),
     "STS": ("shared", True), "LDGSTS": ("global", False), "LD": ("global", False),
     "ST": ("global", True), "ATOMG": ("global", True), "REDG": ("global", True),
-    "RED": ("global", True),
+    "RED": ("global", True), "LDSM": ("shared", False),
 }  # fmt: skip
 
 
 def width_of(instruction: Instruction) -> int:
     """Bytes of one lane's access."""
+    if instruction.opcode == "LDSM":
+        return 16  # rows of an 8x8 matrix, one address a lane
     for word, size in (("128", 16), ("64", 8), ("U16", 2), ("S16", 2), ("U8", 1), ("S8", 1)):
         if word in instruction.modifiers:
             return size
@@ -84,11 +106,7 @@ def _access(index: int, i: Instruction, machine: _Machine) -> MemoryAccess | Non
         return None
     space, store = _SPACES[i.opcode]
     size = width_of(i)
-    brackets = [b for b in re.findall(r"\[([^\[\]]*)\]", i.text) if not re.match(r"UR\d+$", b)
-                or space == "shared"]  # fmt: skip
-    if i.opcode == "LDGSTS":
-        brackets = brackets[1:]
-    address = machine.address(brackets[0] if brackets else "", wide=space == "global")
+    address = machine.address(_brackets(i), wide=space == "global")
     sectors, needed, ways = 0, -(-32 * size // 32), 0
     if address is not None:
         if space == "global":
@@ -99,6 +117,15 @@ def _access(index: int, i: Instruction, machine: _Machine) -> MemoryAccess | Non
         else:
             ways = _conflicts(address, size)
     return MemoryAccess(index, i, space, store, size, sectors, needed, ways, i.opcode == "LDGSTS")
+
+
+def _brackets(i: Instruction) -> str:
+    """What stands between the brackets of the address that is of interest."""
+    shared = _SPACES[i.opcode][0] == "shared"
+    found = [b for b in re.findall(r"\[([^\[\]]*)\]", i.text) if shared or not re.match(r"UR\d+$", b)]
+    if i.opcode == "LDGSTS":
+        found = found[1:]
+    return found[0] if found else ""
 
 
 def _conflicts(address: Lanes, size: int) -> int:
@@ -117,8 +144,9 @@ def _conflicts(address: Lanes, size: int) -> int:
 class _Machine:
     """Registers of 32 lanes; a name that is missing is unknown."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, first_block: int | None = None) -> None:
         self._threads = threads
+        self.first_block = first_block  # where lanes stand for blocks instead of threads
         self._values: dict[str, Lanes] = {}
 
     def word(self, text: str) -> Lanes | None:
@@ -217,9 +245,11 @@ def _known(machine: _Machine, operands: list[str]) -> list[Lanes] | None:
 
 
 def _special(machine: _Machine, i: Instruction, x: list[str]) -> _Result:
-    if x[1] == "SR_TID.X":
-        return [np.arange(32, dtype=np.uint64)]
-    if x[1] == "SR_LANEID":
+    if x[1] == "SR_CTAID.X" and machine.first_block is not None:
+        return [np.arange(machine.first_block, machine.first_block + 32, dtype=np.uint64)]
+    if x[1] in ("SR_TID.X", "SR_LANEID"):
+        if machine.first_block is not None:
+            return [np.zeros(32, np.uint64)]
         return [np.arange(32, dtype=np.uint64)]
     if x[1].startswith(("SR_TID", "SR_CTAID", "SR_SMEM", "SR_Cga", "SR_CgaCtaId")):
         return [np.zeros(32, np.uint64)]
