@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from planish.tensor import functions as f
-from planish.tensor.expr import Expr, Tensor, axes, cast
 from planish.tensor.einsum import einsum_program, parse_spec
+from planish.tensor.expr import Expr, Tensor, axes, cast
 from planish.tensor.types import type_of
 
 

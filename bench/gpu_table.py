@@ -14,6 +14,7 @@ import sys
 import time
 
 from gpu_programs import cases
+
 from planish.base.errors import PlanishError
 from planish.gpu.hardware import TARGETS
 from planish.tune.gpu_kernels import gpu_kernel, workers

@@ -40,6 +40,7 @@ class KernelFacts:
     loop        indices of the first and last instruction of the main loop, or None
     accesses    of memory, by index of instruction
     texts       ttgir, ptx, amdgcn where there are
+    blocks      of the grid; 0 where that is unknown
     """
 
     name: str
@@ -54,6 +55,7 @@ class KernelFacts:
     accesses: tuple[MemoryAccess, ...]
     texts: Mapping[str, str] = field(default_factory=dict, hash=False)
     file: str = ""
+    blocks: int = 0
 
     def in_loop(self, index: int) -> bool:
         """Whether an instruction lies in the main loop."""
@@ -144,7 +146,7 @@ class KernelFacts:
 
 def gather(
     resources: KernelResources, hardware: Hardware, *, threads: int = 0, shared: int | None = None,
-    texts: Mapping[str, str] | None = None, file: str = "",
+    texts: Mapping[str, str] | None = None, file: str = "", blocks: int = 0,
 ) -> KernelFacts:  # fmt: skip
     """All facts of a kernel.
 
@@ -159,6 +161,7 @@ def gather(
         resources.name, hardware, resources, count, total, shared is not None, found, code,
         main_loop(code) if code else None,
         tuple(memory_accesses(code, threads=count)) if code else (), dict(texts or {}), file,
+        blocks,
     )  # fmt: skip
 
 
@@ -176,7 +179,9 @@ def main_loop(function: Function) -> tuple[int, int] | None:
     """The innermost loop that does the most: matrix instructions first, then length."""
     every = loops(function)
     inner = [
-        (a, b) for a, b in every if not any((c, d) != (a, b) and a <= c and d <= b for c, d in every)
+        (a, b)
+        for a, b in every
+        if not any((c, d) != (a, b) and a <= c and d <= b for c, d in every)
     ]
 
     def weight(loop: tuple[int, int]) -> tuple[int, int]:

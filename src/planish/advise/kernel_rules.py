@@ -122,6 +122,8 @@ def uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
             continue
         if len(bad) * 2 < len(group):
             continue
+        if len(bad) >= _REPEATED and _side_by_side(bad, scattered=bool(_without_hint(facts))):
+            continue  # together they are dense: `narrow` speaks of them
         worst = max(bad, key=lambda a: a.sectors / a.needed)
         yield Finding(
             "uncoalesced", facts.name, line,
@@ -143,7 +145,9 @@ def narrow(facts: KernelFacts) -> Iterator[Finding]:
     unhinted = _without_hint(facts)
     for line, group in _by_line(facts, "global").items():
         thin = [a for a in group if a.bytes <= 4]
-        if len(thin) < _REPEATED or len(thin) * 2 < len(group) or not _side_by_side(thin, group):
+        if len(thin) < _REPEATED or len(thin) * 2 < len(group) or not _side_by_side(
+            thin, scattered=bool(unhinted)
+        ):
             continue
         if unhinted:
             yield Finding(
@@ -163,21 +167,19 @@ def narrow(facts: KernelFacts) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _side_by_side(thin: Sequence[MemoryAccess], group: Sequence[MemoryAccess]) -> bool:
-    """Whether a lane's accesses are consecutive, or the lanes' together are dense."""
+def _side_by_side(thin: Sequence[MemoryAccess], *, scattered: bool) -> bool:
+    """Whether a lane's accesses are consecutive; `scattered` ones may be so by other registers."""
     places: dict[str, set[int]] = defaultdict(set)
     for a in thin:
         inside = re.findall(r"\[([^\[\]]*)\]", a.instruction.text)
         match = re.fullmatch(r"(.*?)(?:\+(-?0x[0-9a-f]+))?", inside[-1]) if inside else None
         if match:
             places[match[1]].add(int(match[2] or "0", 16))
-    steps = [
-        b - a for p in places.values() for a, b in zip(sorted(p), sorted(p)[1:], strict=False)
-    ]
+    steps = [b - a for p in places.values() for a, b in zip(sorted(p), sorted(p)[1:], strict=False)]
     if thin[0].bytes in steps or steps.count(thin[0].bytes) * 2 >= len(thin):
         return True
     # By way of other registers: scalar copies of 16-bit values, several a lane, mean the same.
-    return thin[0].bytes <= 2 or (len(thin) >= 16 and thin[0].bytes <= 4 and not steps)
+    return scattered and (thin[0].bytes <= 2 or (len(thin) >= 16 and not steps))
 
 
 def _without_hint(facts: KernelFacts) -> list[str]:
@@ -272,7 +274,9 @@ def program_order(facts: KernelFacts) -> Iterator[Finding]:
     """Blocks that run together and share little: the L2 cache sees many different tiles."""
     if facts.code is None or not facts.count(MATRIX, loop=True):
         return
-    blocks = min(128, facts.hardware.processors)
+    if not facts.blocks and any("SR_CTAID.Y" in i.text for i in facts.code.code):
+        return  # a grid of two dimensions, of unknown shape
+    blocks = min(facts.hardware.processors, facts.blocks or 128)
     counts = block_addresses(facts.code, blocks, threads=facts.threads)
     lines: dict[tuple[str, int], int] = {}
     for access in facts.accesses:
@@ -283,6 +287,8 @@ def program_order(facts: KernelFacts) -> Iterator[Finding]:
     tiles = sorted(lines.values(), reverse=True)[:2]
     if len(tiles) < 2 or sum(tiles) < 2.5 * 2 * sqrt(blocks):
         return
+    if not facts.blocks and tiles[0] == blocks and tiles[1] > 1:
+        return  # the grid may be smaller than what was looked at
     yield Finding(
         "program-order", facts.name, facts.file or facts.name,
         f"the first {blocks} blocks read {tiles[0]} + {tiles[1]} different tiles; walked in groups"

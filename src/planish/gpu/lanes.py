@@ -122,7 +122,9 @@ def _access(index: int, i: Instruction, machine: _Machine) -> MemoryAccess | Non
 def _brackets(i: Instruction) -> str:
     """What stands between the brackets of the address that is of interest."""
     shared = _SPACES[i.opcode][0] == "shared"
-    found = [b for b in re.findall(r"\[([^\[\]]*)\]", i.text) if shared or not re.match(r"UR\d+$", b)]
+    found = [
+        b for b in re.findall(r"\[([^\[\]]*)\]", i.text) if shared or not re.match(r"UR\d+$", b)
+    ]
     if i.opcode == "LDGSTS":
         found = found[1:]
     return found[0] if found else ""
@@ -207,6 +209,8 @@ class _Machine:
         if words[0].startswith("@") and len(words) > 1:
             words = words[1].split(None, 1)
         operands = _split(words[1]) if len(words) > 1 else []
+        while operands and re.fullmatch(r"U?P(\d+|T)", operands[0]):
+            operands = operands[1:]  # predicates that are written beside the register
         results = None
         maker = _RULES.get(i.opcode)
         if maker is not None and operands:
@@ -320,7 +324,12 @@ def _add3(machine: _Machine, i: Instruction, x: list[str]) -> _Result:
     if "X" in i.modifiers:
         return None  # an upper half with a carry
     found = _known(machine, rest)
-    return None if found is None else [sum(found[1:], found[0])]
+    if found is None:
+        return None
+    total = found[0]
+    for value in found[1:]:
+        total = total + value
+    return [total]
 
 
 def _lea(machine: _Machine, i: Instruction, x: list[str]) -> _Result:
@@ -384,10 +393,21 @@ def _field(machine: _Machine, i: Instruction, x: list[str]) -> _Result:
     return [np.where(low & top, (low | ~mask) & _MASK, low)]
 
 
+def _halves(machine: _Machine, i: Instruction, x: list[str]) -> _Result:
+    """HFMA2.MMA R, -RZ, RZ, a, b: how the compiler makes a constant, two halves side by side."""
+    if len(x) < 5 or x[1] != "-RZ" or x[2] != "RZ":
+        return None
+    try:
+        high, low = (int(np.float16(float(word)).view(np.uint16)) for word in x[3:5])
+    except ValueError:
+        return None
+    return [np.full(32, high << 16 | low, np.uint64)]
+
+
 _RULES: dict[str, Callable[[_Machine, Instruction, list[str]], _Result]] = {
     "S2R": _special, "S2UR": _special, "CS2R": _special, "MOV": _move, "UMOV": _move,
     "LDC": _move, "ULDC": _move, "LDCU": _move, "R2UR": _move, "IMAD": _multiply,
     "UIMAD": _multiply, "IADD3": _add3, "UIADD3": _add3, "IADD": _add3, "LEA": _lea, "ULEA": _lea,
     "LOP3": _logic, "ULOP3": _logic, "SHF": _shift, "USHF": _shift, "SGXT": _field,
-    "USGXT": _field, "VIADD": _add3,
+    "USGXT": _field, "VIADD": _add3, "HFMA2": _halves,
 }  # fmt: skip

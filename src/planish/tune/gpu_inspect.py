@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ def _amd_target(data: bytes) -> str:
     return f"hip:{match[1].decode()}"
 
 
-def of_built(built: Built, target: str, file: str = "") -> Inspection:
+def of_built(built: Built, target: str, file: str = "", blocks: int = 0) -> Inspection:
     """A kernel that Triton has compiled."""
     hardware = hardware_of(target)
     texts = {
@@ -130,14 +131,15 @@ def of_built(built: Built, target: str, file: str = "") -> Inspection:
     )
     # AMD's descriptor counts shared memory as Triton gives it; NVIDIA's is given at the launch.
     given = max(0, built.shared - resources.shared)
-    facts = gather(resources, hardware, shared=given, texts=texts, file=file or built.file)
+    facts = gather(resources, hardware, shared=given, texts=texts, file=file or built.file,
+                   blocks=blocks)  # fmt: skip
     return Inspection(facts, tuple(judge(facts)))
 
 
 def inspect_kernel(kernel: GpuKernel) -> list[Inspection]:
     """All kernels of a tensor program."""
-    return [of_built(b, kernel.target, s.name) for b, s in
-            zip(kernel.compiled(), kernel.kernels, strict=True)]  # fmt: skip
+    pairs = zip(kernel.compiled(), kernel.kernels, strict=True)
+    return [of_built(b, kernel.target, s.name, prod(s.grid)) for b, s in pairs]
 
 
 def inspect_triton(path: Path, function: str, target: str, launch: Launch) -> list[Inspection]:
@@ -173,7 +175,9 @@ def triton_build(
             f"{function} has {len(parameters)} parameters and the signature {len(words)}",
             hint=f'--signature "*fp16:16, i32:16, 128" for: {names}',
         )
-    signature, constants, aligned = [], [], []
+    signature: list[tuple[str, str]] = []
+    constants: list[tuple[str, Any]] = []
+    aligned: list[str] = []
     for (name, _, _), word in zip(parameters, words, strict=True):
         kind, _, hint = word.partition(":")
         if re.fullmatch(r"\*?[a-z]\w*", kind) and kind not in ("True", "False"):
@@ -187,8 +191,10 @@ def triton_build(
         try:
             constants.append((name, _constant(word)))
         except ValueError:
-            raise UsageError(f"cannot read '{word}' of the signature",
-                             hint="types like *fp16:16, i32; numbers for constants") from None  # fmt: skip
+            raise UsageError(
+                f"cannot read '{word}' of the signature",
+                hint="types like *fp16:16, i32; numbers for constants",
+            ) from None
     return Build(
         "", function, tuple(signature), tuple(constants), tuple(aligned), target, launch.warps,
         launch.stages, str(path.resolve()),

@@ -217,7 +217,9 @@ def parse_recipe(text: str) -> tuple[dict[str, Config | str], str]:
 def build_request(kernel: KernelSource, target: str, *, aligned: bool = True) -> Build:
     """What a worker needs to compile a kernel."""
     names = tuple(argument(t.name) for t in kernel.tensors)
-    signature = tuple((n, POINTERS[t.type.name]) for n, t in zip(names, kernel.tensors, strict=True))
+    signature = tuple(
+        (n, POINTERS[t.type.name]) for n, t in zip(names, kernel.tensors, strict=True)
+    )
     constants = tuple(block_sizes(kernel.text).items())
     return Build(
         kernel.text, kernel.name, signature, constants, names if aligned else (), target,

@@ -84,7 +84,7 @@ def preload(kind: str) -> str:
     if kind == "interpret":
         interpret_triton()
     import triton
-    import triton.language  # noqa: F401 - so that no worker has to load it
+    import triton.language
 
     if kind != "interpret":
         triton.knobs.cache.dir = str(read_config().cache_dir / "triton")
@@ -125,7 +125,7 @@ class Worker:
         else:
             target = GPUTarget("cuda", int(name.split("_")[1].rstrip("af")), 32)
         names = [p.name for p in function.params]
-        signature = {n: t for n, t in request.signature}
+        signature = dict(request.signature)
         signature |= {n: "constexpr" for n, _ in request.constants}
         attributes = {(names.index(n),): [["tt.divisibility", 16]] for n in request.aligned}
         source = ASTSource(

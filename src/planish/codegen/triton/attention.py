@@ -160,9 +160,7 @@ def _through(expr: Expr) -> Expr:
     return expr
 
 
-def _same(
-    top: Stage, total: Stage, out: Stage, score: Expr, held: Access, first: Stage
-) -> bool:
+def _same(top: Stage, total: Stage, out: Stage, score: Expr, held: Access, first: Stage) -> bool:
     """Whether the maxima and the sums are of this very score."""
     for stage in (top, total):
         read = next((a for a in accesses_of(stage.body) if a.tensor == first.out.tensor), None)
@@ -318,5 +316,3 @@ def _default(scores: Contraction, depth: int) -> Config:
     most = 128 if depth <= 64 and scores.type.size <= 2 else 64
     m = max(16, min(most, pow2(queries)))
     return Config(m=m, n=max(16, min(64, pow2(keys))), warps=4, stages=3)
-
-

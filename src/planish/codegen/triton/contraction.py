@@ -81,9 +81,7 @@ def as_contraction(
         found = _grouped(stage, left, right, constant, precision, strides)
         if found is None:
             continue
-        worth = found.extent(found.m) * found.extent(found.n) - 4 * (
-            len(left) > 1
-        ) - len(right)
+        worth = found.extent(found.m) * found.extent(found.n) - 4 * (len(left) > 1) - len(right)
         if best is None or worth > best[0]:
             best = (worth, found)
     return best[1] if best is not None else None
@@ -139,9 +137,9 @@ def _grouped(
 
 
 def _axes(factors: list[Expr]) -> set[str]:
-    return {
-        axis for f in factors for a in accesses_of(f) for i in a.indices for axis in i.axes
-    } | {axis for f in factors for i in _guard_indices(f) for axis in i}
+    return {axis for f in factors for a in accesses_of(f) for i in a.indices for axis in i.axes} | {
+        axis for f in factors for i in _guard_indices(f) for axis in i
+    }
 
 
 def _guard_indices(expr: Expr) -> list[tuple[str, ...]]:
@@ -165,9 +163,7 @@ def _steps(stage: Stage, strides: Mapping[str, tuple[int, ...]]) -> dict[str, in
     for access in accesses_of(stage.body):
         given = strides.get(access.tensor.name) or row_major_elements(access.tensor.shape)
         for axis in stage.all_axes:
-            step = sum(
-                i.coefficient(axis) * s for i, s in zip(access.indices, given, strict=True)
-            )
+            step = sum(i.coefficient(axis) * s for i, s in zip(access.indices, given, strict=True))
             if step:
                 found[axis] = min(found.get(axis, step), step)
     return {axis: found.get(axis, 0) for axis in stage.all_axes}
@@ -275,9 +271,7 @@ def _split(
     out = Access(parts, tuple(Index(((a, 1),)) for a in ("part", *free)))
     axes = ("part", *free)
     extents = {**stage.extents, "part": config.split}
-    partial = Stage(
-        f"{stage.name}_parts", out, axes, stage.bound, "sum", stage.body, None, extents
-    )
+    partial = Stage(f"{stage.name}_parts", out, axes, stage.bound, "sum", stage.body, None, extents)
     grid = _emit(code, found, dims, config, strides, partial, part)
     first = _source(code, found, config, tensors, grid, name, (parts.name,))
     value: Expr = Access(parts, out.indices)

@@ -131,7 +131,11 @@ def _inline(stages: list[Stage], kept: set[Tensor]) -> list[Stage]:
     refused: set[str] = set()
     while True:
         producer = next(
-            (s for s in stages if s.name not in refused and _elementwise_temporary(s, stages, kept)),
+            (
+                s
+                for s in stages
+                if s.name not in refused and _elementwise_temporary(s, stages, kept)
+            ),
             None,
         )
         if producer is None:
@@ -175,9 +179,7 @@ def _fuse_epilogues(stages: list[Stage], kept: set[Tensor]) -> list[Stage]:
             if len(readers) == 1 and not readers[0].reduce:
                 fused = _fused(producer, readers[0])
                 if fused is not None:
-                    stages = [
-                        fused if s is readers[0] else s for s in stages if s is not producer
-                    ]
+                    stages = [fused if s is readers[0] else s for s in stages if s is not producer]
                     changed = True
                     break
     return stages

@@ -180,9 +180,7 @@ def _held(found: Rows) -> tuple[Stage, ...]:
     return tuple(result)
 
 
-def _whole(
-    code: Code, scope: Scope, stage: Stage, k: Dim, axis: int, written: set[Tensor]
-) -> None:
+def _whole(code: Code, scope: Scope, stage: Stage, k: Dim, axis: int, written: set[Tensor]) -> None:
     """One statement where a row is one tile."""
     name = code.fresh(stage.out.tensor.name + "_row")
     if stage.reduce:
@@ -345,5 +343,3 @@ def _online_pass(
     _leave(code, scope, top, high, written)
     _after(code, scope, total, low)
     _leave(code, scope, total, low, written)
-
-

@@ -48,7 +48,9 @@ class Config:
         for word in text.split():
             match = re.fullmatch(r"([a-z]+)=(\d{1,6})", word)
             if match is None:
-                raise RecipeError(f"'{word}' is no tile choice", hint="write m=64 n=64 k=32 warps=4")
+                raise RecipeError(
+                    f"'{word}' is no tile choice", hint="write m=64 n=64 k=32 warps=4"
+                )
             if match[1] not in {f.name for f in fields(cls)}:
                 raise unknown("tile choice", match[1], [f.name for f in fields(cls)])
             found[match[1]] = int(match[2])

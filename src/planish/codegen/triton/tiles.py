@@ -25,7 +25,6 @@ from planish.tensor.expr import Access
 from planish.tensor.program import Stage
 
 
-
 def emit_tile(
     stage: Stage, given: Config, strides: Mapping[str, tuple[int, ...]], name: str
 ) -> KernelSource:
@@ -161,9 +160,7 @@ def _split_axes(
     return rest, (other,), (inner,)
 
 
-def _steps(
-    access: Access, stage: Stage, strides: Mapping[str, tuple[int, ...]]
-) -> dict[str, int]:
+def _steps(access: Access, stage: Stage, strides: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     given = strides.get(access.tensor.name) or row_major_elements(access.tensor.shape)
     return {
         axis: sum(i.coefficient(axis) * s for i, s in zip(access.indices, given, strict=True))
@@ -211,5 +208,3 @@ def _domain(
         deep = (4, 8, 16, 32) if rows is not None else (32, 128, 512, 1024, 2048, 4096)
         found["k"] = tuple(v for v in deep if v <= max(deep[0], pow2(bound.extent)))
     return found
-
-
