@@ -164,12 +164,12 @@ __global__ void __launch_bounds__(256) k(const float* x, float* y, int n) {
   for (int j = 0; j < COUNT; j++) y[i + j * n] = v[j];
 }""",
     "shared": r"""
-__global__ void __launch_bounds__(128) k(const float* x, float* y) {
+__global__ void __launch_bounds__(64) k(const float* x, float* y) {
   __shared__ float t[SIZE];
   int i = threadIdx.x;
-  for (int j = i; j < SIZE; j += 128) t[j] = x[blockIdx.x * SIZE + j];
+  for (int j = i; j < SIZE; j += 64) t[j] = x[blockIdx.x * SIZE + j];
   __syncthreads();
-  for (int j = i; j < SIZE; j += 128) y[blockIdx.x * SIZE + j] = t[SIZE - 1 - j];
+  for (int j = i; j < SIZE; j += 64) y[blockIdx.x * SIZE + j] = t[SIZE - 1 - j];
 }""",
     "gemm": r"""
 __global__ void __launch_bounds__(256) k(const float* a, const float* b, float* c, int n) {

@@ -122,8 +122,10 @@ def uncoalesced(facts: KernelFacts) -> Iterator[Finding]:
             continue
         if len(bad) * 2 < len(group):
             continue
-        if len(bad) >= _REPEATED and _side_by_side(bad, scattered=bool(_without_hint(facts))):
-            continue  # together they are dense: `narrow` speaks of them
+        together = frozenset[int]().union(*(a.touched for a in bad))
+        close = all(max(a.touched) - min(a.touched) < 2 * len(a.touched) for a in bad)
+        if close and len(together) < _WASTE * sum(a.needed for a in bad):
+            continue  # side by side they use what they fetch: `narrow` speaks of them
         worst = max(bad, key=lambda a: a.sectors / a.needed)
         yield Finding(
             "uncoalesced", facts.name, line,
@@ -241,7 +243,7 @@ def conversions(facts: KernelFacts) -> Iterator[Finding]:
     """Element by element conversions next to matrix instructions."""
     matrix = facts.count(MATRIX, loop=True)
     code = [i for i in facts.loop_code if i.opcode in CONVERSIONS]
-    if not code or not matrix or len(code) < 2 * matrix:
+    if not matrix or len(code) * 2 < matrix:
         return
     names = sorted({".".join((i.opcode, *i.modifiers)) for i in code})
     yield Finding(

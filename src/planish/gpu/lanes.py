@@ -33,6 +33,7 @@ class MemoryAccess:
     needed    sectors that its bytes would fill; 1 lane a sector at best
     ways      most words of one bank that one phase of the request touches (shared memory)
     copy      whether it copies from global to shared memory asynchronously
+    touched   the sectors' numbers
     """
 
     index: int
@@ -44,6 +45,7 @@ class MemoryAccess:
     needed: int
     ways: int
     copy: bool = False
+    touched: frozenset[int] = frozenset()
 
     @property
     def known(self) -> bool:
@@ -108,15 +110,20 @@ def _access(index: int, i: Instruction, machine: _Machine) -> MemoryAccess | Non
     size = width_of(i)
     address = machine.address(_brackets(i), wide=space == "global")
     sectors, needed, ways = 0, -(-32 * size // 32), 0
+    touched: frozenset[int] = frozenset()
     if address is not None:
         if space == "global":
-            touched = {int(a + b) >> 5 for a in address.tolist() for b in range(0, size, 4)}
+            touched = frozenset(
+                int(a + b) >> 5 for a in address.tolist() for b in range(0, size, 4)
+            )
             sectors = len(touched)
             different = len(set(address.tolist()))
             needed = max(1, -(-different * size // 32))
         else:
             ways = _conflicts(address, size)
-    return MemoryAccess(index, i, space, store, size, sectors, needed, ways, i.opcode == "LDGSTS")
+    return MemoryAccess(
+        index, i, space, store, size, sectors, needed, ways, i.opcode == "LDGSTS", touched
+    )
 
 
 def _brackets(i: Instruction) -> str:

@@ -118,12 +118,12 @@ class _Checked:
         self._guard = guard
         self._names = (
             "create_masked_load", "create_masked_store", "create_dot", "create_si_to_fp",
-            "create_ui_to_fp",
+            "create_ui_to_fp", "create_fsub",
         )  # fmt: skip
 
     def __enter__(self) -> None:
         builder = self._builder
-        load, store, dot, whole, _ = (getattr(builder, name) for name in self._names)
+        load, store, dot, whole, _, less = (getattr(builder, name) for name in self._names)
 
         def checked_load(ptrs: Any, mask: Any, other: Any, *rest: Any) -> Any:
             self._check("loads", ptrs, mask)
@@ -136,6 +136,7 @@ class _Checked:
         builder.create_masked_load = checked_load
         builder.create_masked_store = checked_store
         builder.create_si_to_fp = lambda src, kind: right_cast(builder, whole, src, kind)
+        builder.create_fsub = lambda a, b: right_less(builder, less, a, b)
         builder.create_ui_to_fp = builder.create_si_to_fp
         builder.create_dot = lambda a, b, d, *rest: right_dot(dot, a, b, d, *rest)
 
@@ -176,6 +177,18 @@ def right_cast(builder: Any, cast: Callable[..., Any], source: Any, kind: Any) -
         return cast(source, kind)
     wide = tl.float32 if not kind.is_block() else tl.block_type(tl.float32, kind.shape)
     return builder.cast_impl(cast(source, wide), kind)
+
+
+def right_less(builder: Any, less: Callable[..., Any], a: Any, b: Any) -> Any:
+    """A difference; of bf16 by way of f32."""
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    if a.dtype.scalar != tl.bfloat16:
+        return less(a, b)
+    wide = [interpreter.TensorHandle((x.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
+            for x in (a, b)]  # fmt: skip
+    return builder.cast_impl(less(*wide), tl.bfloat16)
 
 
 def right_dot(dot: Callable[..., Any], a: Any, b: Any, d: Any, *rest: Any) -> Any:

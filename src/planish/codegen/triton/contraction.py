@@ -406,13 +406,9 @@ def _side(code: Code, scope: Scope, operand: Operand, type: Type, k: Dim, name: 
     stored = operand.stored
     zeroed = False
     if stored is not None and isinstance(inner, Access):
-        text, zeroed = scope.raw(inner), True
-        if stored != type:
-            text = f"{text}.to({triton_type(type)})"
+        text, zeroed = _converted(code, scope.raw(inner), stored, type), True
     elif stored is not None and isinstance(inner, Guarded) and inner.around.value == 0:
-        text, zeroed = scope.raw_guarded(inner), True
-        if stored != type:
-            text = f"{text}.to({triton_type(type)})"
+        text, zeroed = _converted(code, scope.raw_guarded(inner), stored, type), True
     else:
         value = operand.value
         text = scope.value(value)
@@ -425,6 +421,15 @@ def _side(code: Code, scope: Scope, operand: Operand, type: Type, k: Dim, name: 
     fresh = code.fresh(name)
     code.line(f"{fresh} = {text}")
     return fresh
+
+
+def _converted(code: Code, text: str, stored: Type, type: Type) -> str:
+    """Elements in the dot's type; bytes by packed bit operations, since conversions are scalar."""
+    if stored == type:
+        return text
+    if stored.name == "i8" and type.name in ("f16", "bf16"):
+        return f"{code.helper(f'_i8_to_{type.name}')}({text})"
+    return f"{text}.to({triton_type(type)})"
 
 
 def _order(code: Code, tiles_m: int, tiles_n: int, group: int) -> None:

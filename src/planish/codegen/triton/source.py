@@ -157,6 +157,17 @@ HELPERS = {
     "_product": "def _product(a, b):\n    return a * b",
     "_all_bits": "def _all_bits(a, b):\n    return a & b",
     "_any_bits": "def _any_bits(a, b):\n    return a | b",
+    # 1024 + (x + 128), exact in f16, is the bits 0x6400 | (x ^ 0x80).
+    "_i8_to_f16": (
+        "def _i8_to_f16(x):\n    bits = (x.to(tl.uint8, bitcast=True) ^ 0x80).to(tl.uint16)\n"
+        "    return (bits | 0x6400).to(tl.float16, bitcast=True) - 1152.0"
+    ),
+    # 128 + low seven bits, less 128 or, for a negative number, 256: all exact in bf16.
+    "_i8_to_bf16": (
+        "def _i8_to_bf16(x):\n    bits = x.to(tl.uint8, bitcast=True).to(tl.uint16)\n"
+        "    high = ((bits & 0x7F) | 0x4300).to(tl.bfloat16, bitcast=True)\n"
+        "    return high - ((bits & 0x80) | 0x4300).to(tl.bfloat16, bitcast=True)"
+    ),
     "_tanh": (
         "def _tanh(x):\n    e = tl.exp(-2.0 * tl.abs(x))\n    t = (1.0 - e) / (1.0 + e)\n"
         "    return tl.where(x < 0, -t, t)"
