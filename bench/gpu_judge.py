@@ -32,7 +32,9 @@ def look(pool: Pool, what: tuple, target: str) -> Inspection:
     function, signature, warps, stages = what
     path = HERE / "gpu_pairs.py"
     [described] = pool.run([Call((), Describe(str(path), function))])
-    request = triton_build(path, function, described.value, target, Launch(signature, warps, stages))
+    request = triton_build(
+        path, function, described.value, target, Launch(signature, warps, stages)
+    )
     [reply] = pool.run([Call((), request)])
     if reply.failure is not None:
         raise SystemExit(f"{function}: {reply.reason}")

@@ -152,6 +152,7 @@ def cases() -> list[Case]:
         case("convolution 3x3, padded", convolution("f16"), {"Y": "m=64 n=32 k=32"}),
         case("convolution 3x3, stride 2", convolution("f32", 2), {"Y": "m=32 n=32 k=16"}),
         case("softmax 33x700", softmax(33, 700)),
+        case("softmax, persistent 33x100", softmax(33, 100), {"Y": "m=2 k=128 persistent=3 stages=2"}),
         case("softmax bf16 online 5x3000", softmax(5, 3000, "bf16"), {"Y": "k=512"}),
         case("layernorm 17x1000", layernorm(17, 1000)),
         case("layernorm f16 in passes", layernorm(5, 1000, "f16"), {"Y": "k=256"}),

@@ -30,9 +30,9 @@ CASES = [
     ("matmul 4096 128x128x32", lambda: matmul(4096, 4096, 4096), {"C": "m=128 n=128 k=32 warps=4 stages=4"}, "matmul", f"{_P},{_P},{_P},{I16},{I16},{I16},{I16},1,{I16},1,{I16},1,128,128,32,8", 4, 4),
     ("matmul 4096 128x256x64", lambda: matmul(4096, 4096, 4096), {"C": "m=128 n=256 k=64 warps=8 stages=3"}, "matmul", f"{_P},{_P},{_P},{I16},{I16},{I16},{I16},1,{I16},1,{I16},1,128,256,64,8", 8, 3),
     ("matmul 64x64x32", lambda: matmul(4096, 4096, 4096), {"C": "m=64 n=64 k=32 warps=4 stages=4"}, "matmul", f"{_P},{_P},{_P},{I16},{I16},{I16},{I16},1,{I16},1,{I16},1,64,64,32,8", 4, 4),
-    ("softmax 4096x1024 f32", lambda: softmax(4096, 1024), {"Y": "m=1 k=1024 warps=4"}, "softmax", f"*fp32:16,*fp32:16,{I16},{I16},{I16},{I16},1024,2", 4, 2),
-    ("softmax 4096x1000 f32", lambda: softmax(4096, 1000), {"Y": "m=1 k=1024 warps=8"}, "softmax", f"*fp32:16,*fp32:16,i32,i32,{I16},i32,1024,2", 8, 2),
-    ("softmax 4096x4096 f32", lambda: softmax(4096, 4096), {"Y": "m=1 k=4096 warps=8"}, "softmax", f"*fp32:16,*fp32:16,{I16},{I16},{I16},{I16},4096,2", 8, 2),
+    ("softmax 4096x1024 f32", lambda: softmax(4096, 1024), {"Y": "m=1 k=1024 warps=4 stages=2 persistent=432"}, "softmax", f"*fp32:16,*fp32:16,{I16},{I16},{I16},{I16},1024,2", 4, 2),
+    ("softmax 4096x1000 f32", lambda: softmax(4096, 1000), {"Y": "m=1 k=1024 warps=8 stages=2 persistent=432"}, "softmax", f"*fp32:16,*fp32:16,i32,i32,{I16},i32,1024,2", 8, 2),
+    ("softmax 4096x4096 f32", lambda: softmax(4096, 4096), {"Y": "m=1 k=4096 warps=8 stages=2 persistent=432"}, "softmax", f"*fp32:16,*fp32:16,{I16},{I16},{I16},{I16},4096,2", 8, 2),
     ("layernorm 4096x1024 f16", lambda: layernorm(4096, 1024), {"Y": "m=1 k=1024 warps=4"}, "layernorm", f"{_P},{_P},{_P},{_P},{I16},{I16},fp32,1024", 4, 3),
     ("layernorm 4096x8192 f16", lambda: layernorm(4096, 8192), {"Y": "m=1 k=8192 warps=8"}, "layernorm", f"{_P},{_P},{_P},{_P},{I16},{I16},fp32,8192", 8, 3),
     ("attention 4x16x1024x64", lambda: attention(4, 16, 1024, 64), {"O": "m=128 n=64 warps=4 stages=3"}, "attention", f"{_P},{_P},{_P},{_P},fp32,{I16},{I16},{I16},1,{I16},{I16},64,128,64", 4, 3),
@@ -42,6 +42,7 @@ CASES = [
 
 def numbers(f: KernelFacts) -> dict[str, float]:
     """What is compared."""
+
     def widest(kind: str) -> int:
         return max(f.widths.get(kind, {0: 0}))
 
@@ -71,7 +72,17 @@ def main() -> int:
     parser.add_argument("--targets", default="cuda:sm_80,cuda:sm_90")
     parser.add_argument("--only", default="")
     given = parser.parse_args()
-    keys = ("load", "store", "async", "copies", "matrix", "registers", "spills", "occupancy", "size")
+    keys = (
+        "load",
+        "store",
+        "async",
+        "copies",
+        "matrix",
+        "registers",
+        "spills",
+        "occupancy",
+        "size",
+    )
     print(f"{'':36}" + "".join(f"{k:>10}" for k in keys))
     count = good = 0
     with workers("compile") as pool:
@@ -85,7 +96,9 @@ def main() -> int:
                 theirs = numbers(_theirs(pool, function, signature, warps, stages, target))
                 behind = better(ours, theirs)
                 good += not behind
-                print(f"{name}, {target}: {'equal or better' if not behind else 'behind in ' + ', '.join(behind)}")
+                print(
+                    f"{name}, {target}: {'equal or better' if not behind else 'behind in ' + ', '.join(behind)}"
+                )
                 for who, found in (("planish", ours), ("tutorial", theirs)):
                     print(f"  {who:34}" + "".join(f"{found[k]:>10.4g}" for k in keys), flush=True)
     print(f"\nequal or better in {good} of {count}")
@@ -99,9 +112,13 @@ def _ours(pool: Pool, kernel, target: str) -> KernelFacts:
     return of_built(reply.value, target).facts
 
 
-def _theirs(pool: Pool, function: str, signature: str, warps: int, stages: int, target: str) -> KernelFacts:
+def _theirs(
+    pool: Pool, function: str, signature: str, warps: int, stages: int, target: str
+) -> KernelFacts:
     [described] = pool.run([Call((), Describe(str(FILE), function))])
-    request = triton_build(FILE, function, described.value, target, Launch(signature, warps, stages))
+    request = triton_build(
+        FILE, function, described.value, target, Launch(signature, warps, stages)
+    )
     [reply] = pool.run([Call((), request)])
     assert reply.failure is None, reply.reason
     return of_built(reply.value, target).facts

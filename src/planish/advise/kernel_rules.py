@@ -147,8 +147,10 @@ def narrow(facts: KernelFacts) -> Iterator[Finding]:
     unhinted = _without_hint(facts)
     for line, group in _by_line(facts, "global").items():
         thin = [a for a in group if a.bytes <= 4]
-        if len(thin) < _REPEATED or len(thin) * 2 < len(group) or not _side_by_side(
-            thin, scattered=bool(unhinted)
+        if (
+            len(thin) < _REPEATED
+            or len(thin) * 2 < len(group)
+            or not _side_by_side(thin, scattered=bool(unhinted))
         ):
             continue
         if unhinted:

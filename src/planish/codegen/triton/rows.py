@@ -133,32 +133,53 @@ def emit_rows(
     tile = [m, k] if found.rows else [k]
     reads = [a for s in stages for a in [*reads_of(s), s.out]]
     scope = Scope(code, tile, [], strides, reads)
-    if found.rows:
-        scope.define(m, "tl.program_id(0) * BLOCK_M")
-    if config.k >= length:
-        scope.define(k, "0")
-        for stage in stages:
-            _whole(code, scope, stage, k, len(tile) - 1, written)
+    tiles = -(-count // config.m) if found.rows else 1
+    persistent = config.persistent if found.rows and config.persistent < tiles else 0
+    if persistent:
+        # Rows of the next round are copied while this one is computed.
+        stages_of_loop = f", num_stages={config.stages}" if config.stages else ""
+        header = f"tl.program_id(0), {tiles}, tl.num_programs(0){stages_of_loop}"
+        with code.block(f"for tile in tl.range({header}):"):
+            _rows_of(code, scope, stages, (m, k), "tile * BLOCK_M", written, length)
     else:
-        _passes(code, scope, stages, k, tile, written)
+        start = "tl.program_id(0) * BLOCK_M" if found.rows else ""
+        _rows_of(code, scope, stages, (m, k), start, written, length)
     blocks = {d.block: d.length for d in tile}
     text = code.module(
         name, [argument(t.name) for t in tensors], blocks, "\n".join(map(str, found.stages))
     )
     work = sum(prod(s.extents[a] for a in s.all_axes) * 2 for s in stages)
     moved = sum(prod(t.shape) * t.type.size for t in tensors)
-    tiles = -(-count // config.m) if found.rows else 1
     domain = {
         "m": tuple(v for v in (1, 2, 4, 8, 16) if v <= pow2(count)),
         "k": tuple(v for v in (512, 1024, 2048, 4096, 8192, pow2(length))
                    if v < length or v == pow2(length)),
         "warps": (1, 2, 4, 8, 16),
+        "persistent": (0, 264, 528),
     }  # fmt: skip
     return KernelSource(
-        name, "rows", text, tensors, tuple(s.out.tensor.name for s in kept), (tiles, 1, 1), config,
+        name, "rows", text, tensors, tuple(s.out.tensor.name for s in kept),
+        (persistent or tiles, 1, 1), config,
         tuple(map(str, found.stages)), work, moved, domain,
         {"tile_elements": config.m * config.k, "row": length, "type": "f32"},
     )  # fmt: skip
+
+
+def _rows_of(
+    code: Code, scope: Scope, stages: Sequence[Stage], dims: tuple[Dim, Dim], start: str,
+    written: set[Tensor], length: int,
+) -> None:  # fmt: skip
+    """The statements for one tile of rows; `start` is its first row, "" where there are none."""
+    m, k = dims
+    tile = [m, k] if start else [k]
+    if start:
+        scope.define(m, start)
+    if k.length >= length:
+        scope.define(k, "0")
+        for stage in stages:
+            _whole(code, scope, stage, k, len(tile) - 1, written)
+    else:
+        _passes(code, scope, stages, k, tile, written)
 
 
 def _default(count: int, length: int) -> Config:
