@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 from planish.base.errors import UsageError
@@ -149,16 +150,21 @@ class Scope:
         strides = self.strides(access.tensor)
         return [
             sum(i.coefficient(axis) * s for i, s in zip(access.indices, strides, strict=True))
-            for axis, _ in dim.axes
+            if n > 1
+            else 0  # there is but one place to be
+            for axis, n in dim.axes
         ]
 
     def _flat(self, access: Access, dim: Dim) -> int | None:
         """The step of the flattened index, where one is enough; else None."""
-        steps = self._coefficients(access, dim)
-        for at in range(len(steps) - 1):
-            if steps[at] != steps[at + 1] * dim.axes[at + 1][1] and dim.axes[at][1] > 1:
-                return None
-        return steps[-1]
+        long = [
+            (step, n)
+            for step, (_, n) in zip(self._coefficients(access, dim), dim.axes, strict=True)
+            if n > 1
+        ]
+        if any(a != b * n for (a, _), (b, n) in pairwise(long)):
+            return None
+        return long[-1][0] if long else 0
 
     def place(self, dim: Dim, text: str) -> str:
         """A vector along a tile's dimension, with the tile's rank."""
@@ -334,6 +340,8 @@ class Scope:
         if target is BOOL:
             return f"({text} != 0)"
         if target.name in ("f16", "bf16"):
+            # Rounded to f32 first, as the reference has it.
+            text = text if source.name == "f32" else f"{text}.to(tl.float32)"
             return f"{text}.to({triton_type(target)}).to(tl.float32)"
         if source.name in ("f16", "bf16") and target.name == "f32":
             return text
