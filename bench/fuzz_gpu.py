@@ -40,7 +40,9 @@ def main() -> int:
             if checked.verdict.grade.value != "tested":
                 wrong.append(seed)
                 print(f"seed {seed}: {checked.verdict.detail[:200]}\n{case.program}", flush=True)
-    print(f"{last - first} programs, {len(wrong)} wrong {wrong}; forms {dict(forms)}; refused {dict(refused)}")
+    print(
+        f"{last - first} programs, {len(wrong)} wrong {wrong}; forms {dict(forms)}; refused {dict(refused)}"
+    )
     return 1 if wrong else 0
 
 

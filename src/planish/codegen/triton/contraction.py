@@ -226,15 +226,18 @@ def default_config(found: Contraction) -> Config:
 def domain(found: Contraction) -> dict[str, tuple[int, ...]]:
     """Choices worth a look for each field."""
     rows, columns, depth = (found.extent(g) for g in (found.m, found.n, found.k))
+    sizes = (16, 32, 64, 128, 256)
+
+    def lengths(extent: int) -> tuple[int, ...]:
+        """The four largest lengths that are not far beyond the extent."""
+        return tuple(v for v in sizes if v <= max(16, pow2(extent)))[-4:]
+
+    deep = tuple(v for v in (16, 32, 64, 128) if v <= max(32, pow2(depth)))
     return {
-        "m": tuple(v for v in (16, 32, 64, 128, 256) if v <= max(16, pow2(rows))),
-        "n": tuple(v for v in (16, 32, 64, 128, 256) if v <= max(16, pow2(columns))),
-        "k": tuple(v for v in (16, 32, 64, 128) if v <= max(32, pow2(depth))
-                   and (found.type.size > 1 or v >= 32)),
-        "warps": (2, 4, 8),
-        "stages": (1, 2, 3, 4, 5),
-        "group": (1, 4, 8, 16),
-        "split": tuple(v for v in (1, 2, 4, 8, 16) if v == 1 or depth >= 64 * v),
+        "m": lengths(rows), "n": lengths(columns),
+        "k": tuple(v for v in deep if found.type.size > 1 or v >= 32)[-3:],
+        "warps": (4, 8), "stages": (1, 2, 3, 4), "group": (1, 8),
+        "split": tuple(v for v in (1, 2, 4, 8) if v == 1 or depth >= 64 * v),
         "persistent": (0, 132),
     }  # fmt: skip
 
