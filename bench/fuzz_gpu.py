@@ -15,9 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "tensor"))
 
+from programs import make_case
+
 from planish.base.errors import UsageError
 from planish.tune.gpu_kernels import GpuKernel, workers
-from programs import make_case
 
 
 def main() -> int:
@@ -41,7 +42,8 @@ def main() -> int:
                 wrong.append(seed)
                 print(f"seed {seed}: {checked.verdict.detail[:200]}\n{case.program}", flush=True)
     print(
-        f"{last - first} programs, {len(wrong)} wrong {wrong}; forms {dict(forms)}; refused {dict(refused)}"
+        f"{last - first} programs, {len(wrong)} wrong {wrong}; forms {dict(forms)};"
+        f" refused {dict(refused)}"
     )
     return 1 if wrong else 0
 

@@ -14,10 +14,11 @@ import tempfile
 from pathlib import Path
 
 from gpu_pairs import PAIRS
+
+from planish.proc.pool import Call, Pool
 from planish.tune.gpu_inspect import Inspection, Launch, inspect, of_built, triton_build
 from planish.tune.gpu_kernels import workers
 from planish.tune.gpu_worker import Describe
-from planish.proc.pool import Call, Pool
 
 HERE = Path(__file__).parent
 

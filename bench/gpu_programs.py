@@ -121,7 +121,7 @@ def statistics() -> tuple[Tensor, Tensor]:
 def cases() -> list[Case]:
     """All of them."""
     small = {"C": "m=32 n=32 k=32"}
-    m, n, k = axes("m n k")
+    m, n = axes("m n")
     x = f.tensor("X", (45, 83))
     t = f.tensor("X", (7, 45, 50), "f16")
     flags = f.tensor("X", (37, 130), "bool")

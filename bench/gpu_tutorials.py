@@ -39,7 +39,7 @@ def matmul(a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn, BM: tl.constexpr, BN:
     ap = a + (am[:, None] * sam + k[None, :] * sak)
     bp = b + (k[:, None] * sbk + bn[None, :] * sbn)
     acc = tl.zeros((BM, BN), dtype=tl.float32)
-    for i in range(0, tl.cdiv(K, BK)):
+    for i in range(tl.cdiv(K, BK)):
         x = tl.load(ap, mask=k[None, :] < K - i * BK, other=0.0)
         y = tl.load(bp, mask=k[:, None] < K - i * BK, other=0.0)
         acc = tl.dot(x, y, acc)

@@ -73,9 +73,7 @@ def test_every_source_is_python_that_names_only_what_it_has(
 
 
 def test_the_same_program_gives_the_same_source() -> None:
-    assert (
-        lowered(attention(1, 2, 32, 16)).source == lowered(attention(1, 2, 32, 16)).source
-    )
+    assert lowered(attention(1, 2, 32, 16)).source == lowered(attention(1, 2, 32, 16)).source
 
 
 def test_tensors_may_have_names_that_kernels_use() -> None:

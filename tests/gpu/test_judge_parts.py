@@ -84,7 +84,8 @@ def test_unknown_addresses_are_no_evidence() -> None:
 
 def test_blocks_that_share_a_tile_are_counted_once() -> None:
     [function] = parse_sass(
-        _sass("S2R R0, SR_CTAID.X", "SHF.R.U32.HI R1, RZ, 0x3, R0", "LOP3.LUT R2, R0, 0x7, RZ, 0xc0, !PT",
+        _sass("S2R R0, SR_CTAID.X", "SHF.R.U32.HI R1, RZ, 0x3, R0",
+              "LOP3.LUT R2, R0, 0x7, RZ, 0xc0, !PT",
               "MOV R5, 0x1000", "IMAD.WIDE R6, R1, R5, c[0x0][0x210]",
               "IMAD.WIDE R8, R2, R5, c[0x0][0x218]", "LDG.E R4, desc[UR4][R6.64]",
               "LDG.E R4, desc[UR4][R8.64]", "EXIT")

@@ -27,7 +27,7 @@ from planish.tune.gpu_worker import Describe
 pytest.importorskip("triton")
 sys.path.insert(0, str(Path(__file__).parent.parent / "tensor"))
 
-from programs import make_case  # noqa: E402
+from programs import make_case
 
 
 @pytest.fixture(scope="module")

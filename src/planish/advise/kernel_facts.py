@@ -231,7 +231,8 @@ def amd_mix(text: str) -> dict[str, int]:
 def amd_widths(text: str) -> dict[str, dict[int, int]]:
     """Accesses of AMD assembly by bytes of a lane."""
     found: dict[str, Counter[int]] = {}
-    sizes = {"dwordx4": 16, "dwordx3": 12, "dwordx2": 8, "dword": 4, "b128": 16, "b96": 12, "b64": 8,
+    sizes = {"dwordx4": 16, "dwordx3": 12, "dwordx2": 8, "dword": 4, "b128": 16, "b96": 12,
+             "b64": 8,
              "b32": 4, "ushort": 2, "short": 2, "ubyte": 1, "sbyte": 1, "byte": 1, "b16": 2,
              "u16": 2, "u8": 1}  # fmt: skip
     pattern = re.compile(r"^\s*(global|buffer|flat|ds)_(load|store|read|write)\w*?_(?:d16_)?(\w+)")

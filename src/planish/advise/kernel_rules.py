@@ -157,8 +157,7 @@ def narrow(facts: KernelFacts) -> Iterator[Finding]:
             yield Finding(
                 "missing-divisibility", facts.name, line,
                 f"{len(thin)} accesses of {thin[0].bytes} bytes a lane; nothing says that"
-                f" {', '.join(unhinted)} {'is a multiple' if len(unhinted) == 1 else 'are multiples'}"
-                " of 16",
+                f" {', '.join(unhinted)} can be divided by 16",
                 "pass multiples of 16 (Triton specialises on them), or tl.multiple_of and"
                 " tl.max_contiguous; the mask needs the hint as well",
             )  # fmt: skip

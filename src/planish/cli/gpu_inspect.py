@@ -53,8 +53,8 @@ def command(
     )  # fmt: skip
     chosen = [one.to_json() for one in found if name in one.facts.name]
     if not chosen:
-        raise UsageError(f"no kernel with '{name}' in its name",
-                         hint="there are: " + ", ".join(one.facts.name for one in found))  # fmt: skip
+        known = ", ".join(one.facts.name for one in found)
+        raise UsageError(f"no kernel with '{name}' in its name", hint=f"there are: {known}")
     if as_json:
         print(json.dumps({"kernels": chosen}, indent=2))
         return

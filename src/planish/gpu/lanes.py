@@ -284,6 +284,7 @@ def _wide_of(machine: _Machine, text: str) -> Lanes | None:
     low = machine.word(text)
     if low is None:
         return None
+    total: Lanes
     match = re.fullmatch(r"(-?)(U?R)(\d+)(?:\.\w+)*", text)
     high: Lanes | None = np.zeros(32, np.uint64)
     if match:
@@ -293,7 +294,8 @@ def _wide_of(machine: _Machine, text: str) -> Lanes | None:
     elif text.startswith("c["):
         high = low
     assert high is not None
-    return low + (high << np.uint64(32))
+    total = low + (high << np.uint64(32))
+    return total
 
 
 def _signed(x: Lanes) -> Lanes:
@@ -352,14 +354,9 @@ def _logic(machine: _Machine, i: Instruction, x: list[str]) -> _Result:
     if len(rest) < 4:
         return None
     table = int(rest[3], 0)
-    # An operand that cannot matter need not be known.
-    found: list[Lanes] = []
-    for at, operand in enumerate(rest[:3]):
-        value = machine.word(operand)
-        if value is None:
-            return None
-        found.append(value)
-        del at
+    found = _known(machine, rest[:3])
+    if found is None:
+        return None
     result = np.zeros(32, np.uint64)
     for row in range(8):
         if table >> row & 1:

@@ -1,4 +1,4 @@
-"""Theoretical occupancy: how many warps of a kernel a multiprocessor holds, and what limits them."""
+"""Theoretical occupancy: how many warps of a kernel a multiprocessor holds, and why."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Contest:
 
 @dataclass(frozen=True)
 class Timing:
-    """One rival on one program; seconds. `ratio` is its time over Planish's: median and interval."""
+    """One rival on one program; seconds. `ratio`: its time over Planish's, with an interval."""
 
     rival: str
     median: float

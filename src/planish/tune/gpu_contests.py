@@ -71,16 +71,15 @@ def contests(target: str, torch: Any, *, quick: bool = False) -> list[Contest]:
                      lambda x: torch.softmax(x, -1), 5 * m * n) for m, n in rows
     ]  # fmt: skip
     for m, n in [(128, 1024)] if quick else [(4096, 1024), (4096, 8192)]:
-        norm = torch.nn.functional.layer_norm
         found.append(
             _elementwise(
                 target,
                 torch,
                 f"layernorm {m}x{n} f16",
                 layernorm(m, n),
-                lambda x, w, b, n=n: norm(x, (n,), w, b, 1e-5),
+                partial(_norm, torch, n),
                 8 * m * n,
-            )  # fmt: skip
+            )
         )
     for shape in [(1, 2, 256, 64)] if quick else [(4, 16, 1024, 64), (2, 16, 4096, 128)]:
         product = torch.nn.functional.scaled_dot_product_attention
@@ -93,7 +92,7 @@ def contests(target: str, torch: Any, *, quick: bool = False) -> list[Contest]:
                 attention(*shape),
                 product,
                 4 * b * h * length * length * d,
-            )  # fmt: skip
+            )
         )
     return found
 
@@ -102,6 +101,10 @@ def _matmul(target: str, torch: Any, m: int, n: int, k: int) -> Contest:
     return _elementwise(
         target, torch, f"matmul {m}x{n}x{k} f16", matmul(m, n, k), torch.matmul, 2 * m * n * k
     )
+
+
+def _norm(torch: Any, n: int, x: Any, w: Any, b: Any) -> Any:
+    return torch.nn.functional.layer_norm(x, (n,), w, b, 1e-5)
 
 
 def kernel_call(kernel: GpuKernel, torch: Any) -> Call:

@@ -139,7 +139,7 @@ def _streaming(kernel: KernelSource, config: Config, hardware: Hardware) -> floa
     """Rows and tiles: bytes moved, by how much is in flight and how much tiles waste."""
     from planish.tune.gpu_space import grid_points
 
-    blocks, share = _resident(kernel, config, hardware)
+    _, share = _resident(kernel, config, hardware)
     threads = config.warps * hardware.warp
     elements = prod(max(1, v) for v in (config.m, config.n, config.k))
     a_thread = elements / threads
@@ -153,7 +153,6 @@ def _streaming(kernel: KernelSource, config: Config, hardware: Hardware) -> floa
     passes = 1.0
     if kernel.form == "rows" and config.k < int(kernel.facts["row"]):
         passes = 2.0
-    del blocks
     return float(
         kernel.bytes / hardware.bandwidth * waste * thin * fill**0.5 * passes / max(in_flight, 0.05)
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,10 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from planish.base.config import read_config
 from planish.base.errors import CompileError, UsageError
-from planish.base.files import write_atomic
-from planish.base.hashing import digest
 from planish.base.records import Grade, Verdict
 from planish.codegen.triton.lower import Lowered, lower_program
 from planish.codegen.triton.source import POINTERS, Config, KernelSource, argument
@@ -229,8 +227,6 @@ def build_request(kernel: KernelSource, target: str, *, aligned: bool = True) ->
 
 def block_sizes(text: str) -> dict[str, int]:
     """The constants of a kernel's signature with their values."""
-    import re
-
     return {n: int(v) for n, v in re.findall(r"(\w+): tl\.constexpr = (\d+)", text)}
 
 
@@ -309,14 +305,3 @@ def _where(tensor: Tensor, a: Array, b: Array) -> str:
     at = np.unravel_index(int(np.argmax(far)), far.shape) if far.shape else ()
     place = ", ".join(map(str, map(int, at)))
     return f"{tensor.name}[{place}] is {a[at]} and should be {b[at]}"
-
-
-def keep(path: Path, data: bytes) -> None:
-    """Write into the cache."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, data)
-
-
-def cache_key(*parts: str) -> Path:
-    """A place in the cache."""
-    return read_config().cache_dir / "gpu" / digest(*parts)

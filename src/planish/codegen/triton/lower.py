@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -92,17 +92,9 @@ def groups(plan: Plan, precision: str, strides: Strides) -> list[tuple[Stage, ..
         if as_contraction(waiting[0], precision, strides) is None:
             while size < len(waiting) and as_rows(waiting[: size + 1], plan.outputs) is not None:
                 size += 1
-            if size > 1 and not _closed(waiting[:size], waiting[size:], plan):
-                size = 1
         found.append(tuple(waiting[:size]))
         waiting = waiting[size:]
     return found
-
-
-def _closed(group: Sequence[Stage], rest: Sequence[Stage], plan: Plan) -> bool:
-    """Whether what later statements read of a group is written by it: always, as `rows` does."""
-    del rest, plan
-    return len(group) > 1
 
 
 def _emit(

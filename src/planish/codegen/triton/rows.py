@@ -269,7 +269,7 @@ def _passes(
     while waiting:
         stage = waiting.pop(0)
         if not stage.reduce:
-            if set(d.name for d in scope.dims_of(stage.out)) >= {k.name}:
+            if {d.name for d in scope.dims_of(stage.out)} >= {k.name}:
                 pending.append(stage)
             else:
                 name = code.fresh(stage.out.tensor.name + "_row")

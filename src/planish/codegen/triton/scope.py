@@ -28,7 +28,7 @@ from planish.tensor.types import BOOL, Type, identity
 
 @dataclass(frozen=True)
 class Guarded(Expr):
-    """`value` where all indices lie inside [0, length), else `around`: a read of a padded tensor."""
+    """`value` where all indices lie inside [0, length), else `around`: a padded tensor's read."""
 
     value: Expr
     inside: tuple[tuple[Index, int], ...]
