@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from planish.base.progress import Progress
     from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
     from planish.tune.einsum import einsum
+    from planish.tune.gpu_kernels import gpu_kernel
     from planish.tune.loops import tune_kernel
     from planish.tune.result import Result
     from planish.tune.tensors import compile_program as compile
@@ -34,6 +35,7 @@ __all__ = [
     "Verdict",
     "compile",
     "einsum",
+    "gpu_kernel",
     "optimize",
     "read_trace",
     "tune_kernel",
@@ -58,6 +60,7 @@ _LAZY = {
     "Schedule": "planish.tensor.schedule",
     "compile": "planish.tune.tensors",
     "einsum": "planish.tune.einsum",
+    "gpu_kernel": "planish.tune.gpu_kernels",
     "tune_kernel": "planish.tune.loops",
 }  # fmt: skip
 _RENAMED = {"compile": "compile_program"}

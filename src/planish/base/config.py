@@ -178,3 +178,8 @@ def read_llm_config() -> LlmConfig:
 
         raise UsageError(f"PLANISH_LLM_SECONDS={text} is no time", hint="give seconds, e.g. 600")
     return LlmConfig(os.environ.get("PLANISH_LLM_KEY", "").strip(), seconds)
+
+
+def interpret_triton() -> None:
+    """Let Triton, which is not imported yet, run kernels on the CPU by its interpreter."""
+    os.environ["TRITON_INTERPRET"] = "1"

@@ -20,6 +20,7 @@ _COMMANDS = {
     "report": ("planish.cli.report_page", "Show what a tuning gained, as one HTML page."),
     "compile": ("planish.cli.compile", "Compile a tensor program to machine code."),
     "tune-kernel": ("planish.cli.tune_kernel", "Search for a faster schedule of a tensor program."),
+    "gpu": ("planish.cli.gpu", "GPU kernels: compile tensor programs, judge kernels, measure."),
     "trace": ("planish.cli.trace", "Explain a profiler's trace: busy, idle and why, kernels."),
     "advise": ("planish.cli.advise", "Say what to change, from a trace or samples, and the gain."),
     "profile": ("planish.cli.profile", "Run a program and measure its energy beside it."),

@@ -1,0 +1,475 @@
+"""Contractions: sums of products of two operands, on tensor cores.
+
+Axes are sorted into four groups by the operands they index: batch (both, and the result), m and n
+(one of them, and the result), k (summed over). Each group is flattened into one dimension, so that
+a convolution, whose operand is indexed by h + r, is a contraction as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+from planish.codegen.triton.plan import reads_of
+from planish.codegen.triton.scope import Dim, Guarded, Scope, accesses_of, parts_of
+from planish.codegen.triton.source import (
+    Code,
+    Config,
+    KernelSource,
+    argument,
+    pow2,
+    row_major_elements,
+    triton_type,
+)
+from planish.tensor.expr import Access, Cast, Const, Expr, Index, Op, Tensor
+from planish.tensor.program import Accumulator, Stage
+from planish.tensor.types import F32, I32, TYPES, Type
+
+_SMALLEST = 8  # rows and columns below which a tensor core is mostly idle
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One factor: its elements as they enter the dot."""
+
+    value: Expr
+    stored: Type | None  # where it is a plain read, the type of its elements
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A stage as a contraction; axes outermost first."""
+
+    stage: Stage
+    left: Operand
+    right: Operand
+    batch: tuple[str, ...]
+    m: tuple[str, ...]
+    n: tuple[str, ...]
+    k: tuple[str, ...]
+    factor: float | None
+    type: Type  # of the dot's operands
+    precision: str
+
+    @property
+    def accumulator(self) -> Type:
+        """Sums are taken in f32, those of whole numbers in i32."""
+        return I32 if self.type.name == "i8" else F32
+
+    def extent(self, axes: Sequence[str]) -> int:
+        """Points of a group."""
+        return prod(self.stage.extents[a] for a in axes)
+
+
+def as_contraction(
+    stage: Stage, precision: str, strides: Mapping[str, tuple[int, ...]]
+) -> Contraction | None:
+    """The stage as a contraction, or None where it is none (or too small for tensor cores)."""
+    if stage.reduce != "sum" or stage.modulo is not None or stage.body.type not in (F32, I32):
+        return None
+    factors, constant = _factors(stage.body)
+    if constant is not None and not stage.body.type.is_float:
+        return None
+    best: tuple[int, Contraction] | None = None
+    for sides in product((0, 1), repeat=len(factors)) if 2 <= len(factors) <= 5 else ():
+        left = [f for f, side in zip(factors, sides, strict=True) if side == 0]
+        right = [f for f, side in zip(factors, sides, strict=True) if side == 1]
+        if not left or not right:
+            continue
+        found = _grouped(stage, left, right, constant, precision, strides)
+        if found is None:
+            continue
+        worth = found.extent(found.m) * found.extent(found.n) - 4 * (len(left) > 1) - len(right)
+        if best is None or worth > best[0]:
+            best = (worth, found)
+    return best[1] if best is not None else None
+
+
+def _factors(body: Expr) -> tuple[list[Expr], float | None]:
+    """What is multiplied, and the constant among it."""
+    if isinstance(body, Op) and body.name == "mul":
+        found: list[Expr] = []
+        constant: float | None = None
+        for part in body.arguments:
+            inner, number = _factors(part)
+            found += inner
+            if number is not None:
+                constant = number if constant is None else constant * number
+        return found, constant
+    if isinstance(body, Const):
+        return [], float(body.value)
+    return [body], None
+
+
+def _grouped(
+    stage: Stage, left: list[Expr], right: list[Expr], constant: float | None, precision: str,
+    strides: Mapping[str, tuple[int, ...]],
+) -> Contraction | None:  # fmt: skip
+    of_left, of_right = _axes(left), _axes(right)
+    kept = set(stage.axes)
+    batch = [a for a in stage.axes if a in of_left and a in of_right]
+    m = [a for a in stage.axes if a in of_left and a not in of_right]
+    n = [a for a in stage.axes if a in of_right and a not in of_left]
+    if len(batch) + len(m) + len(n) != len(kept) or not m or not n:
+        return None
+    if not all(b in of_left and b in of_right for b in stage.bound):
+        return None
+    by_stride = _output_steps(stage, strides)
+    if min(by_stride[a] for a in m) < min(by_stride[a] for a in n):
+        left, right, m, n = right, left, n, m
+    extents = stage.extents
+    if min(prod(extents[a] for a in m), prod(extents[a] for a in n)) < _SMALLEST:
+        return None
+    first, second = _operand(left), _operand(right)
+    type = _dot_type(first, second, stage.body.type, precision)
+    if type is None:
+        return None
+    steps = _steps(stage, strides)
+    return Contraction(
+        stage, first, second, tuple(batch),
+        tuple(sorted(m, key=lambda a: (-by_stride[a], a))),
+        tuple(sorted(n, key=lambda a: (-by_stride[a], a))),
+        tuple(sorted(stage.bound, key=lambda a: (-steps[a], a))),
+        constant, type, "ieee" if precision == "narrow" else precision,
+    )  # fmt: skip
+
+
+def _axes(factors: list[Expr]) -> set[str]:
+    return {axis for f in factors for a in accesses_of(f) for i in a.indices for axis in i.axes} | {
+        axis for f in factors for i in _guard_indices(f) for axis in i
+    }
+
+
+def _guard_indices(expr: Expr) -> list[tuple[str, ...]]:
+    if isinstance(expr, Guarded):
+        return [i.axes for i, _ in expr.inside]
+    return []
+
+
+def _output_steps(stage: Stage, strides: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    tensor = stage.out.tensor
+    given = strides.get(tensor.name) or row_major_elements(tensor.shape)
+    return {
+        axis: sum(i.coefficient(axis) * s for i, s in zip(stage.out.indices, given, strict=True))
+        for axis in stage.axes
+    }
+
+
+def _steps(stage: Stage, strides: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """For each axis the smallest step that any operand takes along it."""
+    found: dict[str, int] = {}
+    for access in accesses_of(stage.body):
+        given = strides.get(access.tensor.name) or row_major_elements(access.tensor.shape)
+        for axis in stage.all_axes:
+            step = sum(i.coefficient(axis) * s for i, s in zip(access.indices, given, strict=True))
+            if step:
+                found[axis] = min(found.get(axis, step), step)
+    return {axis: found.get(axis, 0) for axis in stage.all_axes}
+
+
+def _operand(factors: list[Expr]) -> Operand:
+    value = factors[0]
+    for other in factors[1:]:
+        value = Op("mul", (value, other), value.type)
+    inner = value
+    while isinstance(inner, Cast) and _keeps(inner):
+        inner = inner.argument
+    plain = isinstance(inner, Access) or (
+        isinstance(inner, Guarded) and isinstance(inner.value, Access)
+    )
+    if isinstance(inner, Cast) and inner.type.name in ("f16", "bf16"):
+        return Operand(inner, inner.type)  # rounded to 16 bits by the program itself
+    return Operand(inner, inner.type) if plain else Operand(value, None)
+
+
+def _keeps(cast: Cast) -> bool:
+    """Whether the conversion loses nothing."""
+    source, target = cast.argument.type, cast.type
+    if target.name == "f32":
+        return source.name in ("f16", "bf16", "i8", "u8", "i16", "bool", "f32")
+    return target.name == "i32" and source.name == "i8"
+
+
+def _dot_type(a: Operand, b: Operand, body: Type, precision: str) -> Type | None:
+    names = {o.stored.name if o.stored else "" for o in (a, b)}
+    if not body.is_float:
+        return TYPES["i8"] if names == {"i8"} else None
+    if names <= {"f16", "i8"} and "f16" in names:
+        return TYPES["f16"]
+    if names <= {"bf16", "i8"} and "bf16" in names:
+        return TYPES["bf16"]
+    half = names & {"f16", "bf16"}
+    if precision == "narrow" and len(half) == 1 and names - half == {""}:
+        return TYPES[half.pop()]
+    return F32
+
+
+def default_config(found: Contraction) -> Config:
+    """Tiles by rule: as large as the result is, as deep as four warps keep busy."""
+    wide = {"i8": 128, "f16": 64, "bf16": 64}.get(found.type.name, 32)
+    most = 128 if found.type.size <= 2 else 64
+    rows, columns = found.extent(found.m), found.extent(found.n)
+    m = max(16, min(most, pow2(rows)))
+    n = max(16, min(most, pow2(columns)))
+    k = max(32 if found.type.size == 1 else 16, min(wide, pow2(found.extent(found.k))))
+    warps = 8 if m * n >= 128 * 128 else 4
+    tiles = -(-rows // m) * -(-columns // n) * found.extent(found.batch)
+    depth = found.extent(found.k) // k
+    split = 1
+    while tiles * split * 2 <= 132 and depth // (split * 2) >= 8:
+        split *= 2
+    return Config(m=m, n=n, k=k, warps=warps, stages=3, group=8, split=split)
+
+
+def domain(found: Contraction) -> dict[str, tuple[int, ...]]:
+    """Choices worth a look for each field."""
+    rows, columns, depth = (found.extent(g) for g in (found.m, found.n, found.k))
+    sizes = (16, 32, 64, 128, 256)
+
+    def lengths(extent: int) -> tuple[int, ...]:
+        """The four largest lengths that are not far beyond the extent."""
+        return tuple(v for v in sizes if v <= max(16, pow2(extent)))[-4:]
+
+    deep = tuple(v for v in (16, 32, 64, 128) if v <= max(32, pow2(depth)))
+    return {
+        "m": lengths(rows), "n": lengths(columns),
+        "k": tuple(v for v in deep if found.type.size > 1 or v >= 32)[-3:],
+        "warps": (4, 8), "stages": (1, 2, 3, 4), "group": (1, 8),
+        "split": tuple(v for v in (1, 2, 4, 8) if v == 1 or depth >= 64 * v),
+        "persistent": (0, 132),
+    }  # fmt: skip
+
+
+def emit_contraction(
+    found: Contraction, given: Config, strides: Mapping[str, tuple[int, ...]], name: str
+) -> list[KernelSource]:
+    """The kernel; with split-K a second one that adds the parts up."""
+    stage = found.stage
+    config = given.over(default_config(found))
+    if config.split > 1:
+        return _split(found, config, strides, name)
+    tensors = arguments(stage)
+    code = Code({t.name for t in tensors} | {name})
+    dims = _Dims.of(found, config)
+    grid = _emit(code, found, dims, config, strides, stage)
+    return [_source(code, found, config, tensors, grid, name, (str(stage.out.tensor.name),))]
+
+
+def _split(
+    found: Contraction, config: Config, strides: Mapping[str, tuple[int, ...]], name: str
+) -> list[KernelSource]:
+    """Parts of the sum by blocks of their own into a temporary, added up by a second kernel."""
+    from planish.codegen.triton.tiles import emit_tile
+
+    stage = found.stage
+    free = (*found.batch, *found.m, *found.n)
+    shape = (config.split, *(stage.extents[a] for a in free))
+    parts = Tensor(f"{stage.out.tensor.name}_parts", shape, found.accumulator)
+    tensors = (*dict.fromkeys(a.tensor for a in accesses_of(stage.body)), parts)
+    code = Code({t.name for t in tensors} | {name, "part"})
+    dims = _Dims.of(found, config)
+    part = Dim("part", (("part", config.split),))
+    out = Access(parts, tuple(Index(((a, 1),)) for a in ("part", *free)))
+    axes = ("part", *free)
+    extents = {**stage.extents, "part": config.split}
+    partial = Stage(f"{stage.name}_parts", out, axes, stage.bound, "sum", stage.body, None, extents)
+    grid = _emit(code, found, dims, config, strides, partial, part)
+    first = _source(code, found, config, tensors, grid, name, (parts.name,))
+    value: Expr = Access(parts, out.indices)
+    total: Expr | None = stage.post
+    adding = Stage(
+        stage.name, stage.out, stage.axes, ("part",), "sum", value, total,
+        {**{a: stage.extents[a] for a in stage.axes}, "part": config.split},
+    )  # fmt: skip
+    return [first, emit_tile(adding, Config(), strides, f"{name}_add")]
+
+
+@dataclass(frozen=True)
+class _Dims:
+    batch: Dim | None
+    m: Dim
+    n: Dim
+    k: Dim
+
+    @classmethod
+    def of(cls, found: Contraction, config: Config) -> _Dims:
+        def dim(name: str, axes: tuple[str, ...], block: str, length: int) -> Dim:
+            return Dim(name, tuple((a, found.stage.extents[a]) for a in axes), block, length)
+
+        batch = dim("b", found.batch, "", 1) if found.batch else None
+        k = dim("k", found.k, "BLOCK_K", config.k)
+        steps = -(-k.extent // (config.k * config.split)) * config.split
+        k = replace(k, always=config.split > 1 and steps * config.k != k.extent)
+        return cls(
+            batch, dim("m", found.m, "BLOCK_M", config.m), dim("n", found.n, "BLOCK_N", config.n), k
+        )
+
+
+def arguments(*stages: Stage) -> tuple[Tensor, ...]:
+    """Tensors read and written, those written last."""
+    written = dict.fromkeys(s.out.tensor for s in stages)
+    read = dict.fromkeys(a.tensor for s in stages for a in reads_of(s))
+    return (*(t for t in read if t not in written), *written)
+
+
+def _emit(
+    code: Code, found: Contraction, dims: _Dims, config: Config,
+    strides: Mapping[str, tuple[int, ...]], stage: Stage, part: Dim | None = None,
+) -> tuple[int, int, int]:  # fmt: skip
+    """The body of the kernel; returns the grid."""
+    tiles_m, tiles_n = -(-dims.m.extent // dims.m.length), -(-dims.n.extent // dims.n.length)
+    batches = dims.batch.extent if dims.batch else 1
+    programs = [d for d in (dims.batch, part) if d is not None]
+    reads = [*reads_of(found.stage), stage.out]
+    total = tiles_m * tiles_n * batches
+    persistent = config.persistent and part is None and config.persistent < total
+    if persistent:
+        header = f"for tile in range(tl.program_id(0), {total}, tl.num_programs(0)):"
+        with code.block(header):
+            if dims.batch:
+                code.line(f"batch = tile // {tiles_m * tiles_n}")
+                code.line(f"pid = tile % {tiles_m * tiles_n}")
+            else:
+                code.line("pid = tile")
+            _tile(code, found, dims, config, strides, stage, reads, programs, ("batch", ""))
+        return (config.persistent, 1, 1)
+    code.line("pid = tl.program_id(0)")
+    where = ("tl.program_id(1)", "tl.program_id(2)")
+    _tile(code, found, dims, config, strides, stage, reads, programs, where)
+    return (tiles_m * tiles_n, batches, config.split if part else 1)
+
+
+def _tile(
+    code: Code, found: Contraction, dims: _Dims, config: Config,
+    strides: Mapping[str, tuple[int, ...]], stage: Stage, reads: list[Access],
+    programs: list[Dim], where: tuple[str, str],
+) -> None:  # fmt: skip
+    tiles_m, tiles_n = -(-dims.m.extent // dims.m.length), -(-dims.n.extent // dims.n.length)
+    _order(code, tiles_m, tiles_n, config.group)
+    left = Scope(code, (dims.m, dims.k), programs, strides, reads)
+    right = Scope(code, (dims.k, dims.n), programs, strides, reads)
+    last = Scope(code, (dims.m, dims.n), programs, strides, reads)
+    scopes = (left, right, last)
+    for dim, start in zip(programs, where if dims.batch else (where[1],), strict=False):
+        _define(dim, start, scopes)
+    _define(dims.m, "pid_m * BLOCK_M", (left, last))
+    _define(dims.n, "pid_n * BLOCK_N", (right, last))
+    code.line(f"acc = tl.zeros((BLOCK_M, BLOCK_N), {triton_type(found.accumulator)})")
+    depth = dims.k.extent
+    split = config.split if stage is not found.stage else 1
+    steps = -(-depth // (dims.k.length * split)) * split
+    if split > 1:
+        per = steps // split * dims.k.length
+        part = scopes[0].index_of(programs[-1])
+        header = f"for start in range({part} * {per}, {part} * {per} + {per}, BLOCK_K):"
+    else:
+        header = f"for start in range(0, {depth}, BLOCK_K):"
+    with code.block(header), left.inner(), right.inner():
+        _define(dims.k, "start", (left, right))
+        a = _side(code, left, found.left, found.type, dims.k, "a")
+        b = _side(code, right, found.right, found.type, dims.k, "b")
+        extra = ""
+        if found.type == F32:
+            extra = f', input_precision="{found.precision}"'
+        if found.type.name == "i8":
+            extra = ", out_dtype=tl.int32"
+        code.line(f"acc = tl.dot({a}, {b}, acc{extra})")
+    if found.factor is not None:
+        code.line(f"acc = acc * {found.factor!r}")
+    finish(code, last, stage, "acc")
+
+
+def finish(code: Code, scope: Scope, stage: Stage, result: str) -> None:
+    """What comes after the reduction, and the store."""
+    value = result
+    if stage.post is not None:
+        for held in _accumulators(stage.post):
+            scope.hold(held, result)
+        value = scope.value(stage.post)
+    scope.store(stage.out, value)
+
+
+def _accumulators(expr: Expr) -> set[Expr]:
+    if isinstance(expr, Accumulator):
+        return {expr}
+    return {a for p in parts_of(expr) for a in _accumulators(p)}
+
+
+def _define(dim: Dim, start: str, scopes: Sequence[Scope]) -> None:
+    scopes[0].define(dim, start)
+    for other in scopes[1:]:
+        other.share(dim, scopes[0])
+
+
+def _side(code: Code, scope: Scope, operand: Operand, type: Type, k: Dim, name: str) -> str:
+    """One operand of the dot in the dot's type, zero where k lies beyond the end."""
+    inner = operand.value
+    stored = operand.stored
+    zeroed = False
+    if stored is not None and isinstance(inner, Access):
+        text, zeroed = _converted(code, scope.raw(inner), stored, type), True
+    elif stored is not None and isinstance(inner, Guarded) and inner.around.value == 0:
+        text, zeroed = _converted(code, scope.raw_guarded(inner), stored, type), True
+    else:
+        value = operand.value
+        text = scope.value(value)
+        if type.name != "f32":
+            text = f"({text}).to({triton_type(type)})"
+    if k.masked and not zeroed:
+        text = f"tl.where({scope.mask([k])}, {text}, 0.0)"
+        if type.name != "f32":
+            text = f"{text}.to({triton_type(type)})"
+    fresh = code.fresh(name)
+    code.line(f"{fresh} = {text}")
+    return fresh
+
+
+def _converted(code: Code, text: str, stored: Type, type: Type) -> str:
+    """Elements in the dot's type; bytes by packed bit operations, since conversions are scalar."""
+    if stored == type:
+        return text
+    if stored.name == "i8" and type.name in ("f16", "bf16"):
+        return f"{code.helper(f'_i8_to_{type.name}')}({text})"
+    return f"{text}.to({triton_type(type)})"
+
+
+def _order(code: Code, tiles_m: int, tiles_n: int, group: int) -> None:
+    """Which tile this program computes: down `group` rows of tiles, then the next column."""
+    if tiles_n == 1:
+        code.line("pid_m = pid")
+        code.line("pid_n = 0")
+        return
+    if group <= 1 or tiles_m == 1:
+        code.line(f"pid_m = pid // {tiles_n}")
+        code.line(f"pid_n = pid % {tiles_n}")
+        return
+    code.line(f"first = pid // {group * tiles_n} * {group}")
+    if tiles_m % group == 0:
+        code.line(f"pid_m = first + pid % {group * tiles_n} % {group}")
+        code.line(f"pid_n = pid % {group * tiles_n} // {group}")
+        return
+    code.line(f"rows = tl.minimum({tiles_m} - first, {group})")
+    code.line(f"pid_m = first + pid % {group * tiles_n} % rows")
+    code.line(f"pid_n = pid % {group * tiles_n} // rows")
+
+
+def _source(
+    code: Code, found: Contraction, config: Config, tensors: tuple[Tensor, ...],
+    grid: tuple[int, int, int], name: str, outputs: tuple[str, ...],
+) -> KernelSource:  # fmt: skip
+    blocks = {"BLOCK_M": config.m, "BLOCK_N": config.n, "BLOCK_K": config.k}
+    text = code.module(name, [argument(t.name) for t in tensors], blocks, str(found.stage))
+    work = 2 * prod(found.extent(g) for g in (found.batch, found.m, found.n, found.k))
+    moved = sum(prod(t.shape) * t.type.size for t in tensors)
+    facts: dict[str, int | str] = {
+        "rows": found.extent(found.m), "columns": found.extent(found.n),
+        "depth": found.extent(found.k), "batch": found.extent(found.batch),
+        "type": found.type.name, "operand_bytes": found.type.size,
+        "precision": found.precision,
+    }  # fmt: skip
+    return KernelSource(
+        name, "contraction", text, tensors, outputs, grid, config, (str(found.stage),), work,
+        moved, domain(found), facts,
+    )  # fmt: skip
