@@ -33,6 +33,7 @@ from planish.tune.session import Session
 from planish.tune.source import default_pipeline
 
 _BUDGETS = (1, 5, 10, 32, 100)
+_FUNCTIONS = {"both": (True, False), "yes": (True,), "no": (False,)}
 _LEVELS = ("passes", "attributes", "generator options", "functions")
 
 
@@ -52,7 +53,7 @@ def main() -> None:
         levels: list[list[float]] = []
         for at, sample in enumerate(samples):
             for policy in given.policies:
-                for functions in (True, False):
+                for functions in _FUNCTIONS[given.functions]:
                     for builds in given.budgets:
                         first = None
                         if policy == "model":
@@ -82,6 +83,7 @@ def _arguments() -> argparse.Namespace:
         "--policies", nargs="+", default=list(POLICIES), choices=(*POLICIES, "model")
     )
     options.add_argument("--budgets", nargs="+", type=int, default=list(_BUDGETS))
+    options.add_argument("--functions", choices=_FUNCTIONS, default="both", help="their recipes")
     options.add_argument("--json", type=Path, help="write every module's gain to this file")
     return options.parse_args()
 
