@@ -64,9 +64,13 @@ _LAZY = {
     "tune_kernel": "planish.tune.loops",
 }  # fmt: skip
 _RENAMED = {"compile": "compile_program"}
+# Rooms that are used by their name: `planish.measure.compare`.
+_ROOMS = ("measure",)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"planish.{name}")  # which sets the name here, too
     if name not in _LAZY:
         raise AttributeError(f"module 'planish' has no attribute '{name}'")
     found = getattr(importlib.import_module(_LAZY[name]), _RENAMED.get(name, name))
@@ -75,7 +79,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_LAZY})
+    return sorted({*__all__, *_LAZY, *_ROOMS})
 
 
 def optimize(

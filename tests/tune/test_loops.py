@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,9 +17,11 @@ from planish.codegen.native import Native
 from planish.measure.machine import processor
 from planish.proc.pool import Call, Pool
 from planish.search.moves import mutate
+from planish.store.store import Store
 from planish.tensor.expr import Tensor
 from planish.tensor.program import Program, lower
 from planish.tensor.reference import evaluate, interpret
+from planish.tune import loops
 from planish.tune.kernel_worker import HANDLER, Run, Runner
 from planish.tune.loop_space import LoopSpace
 from planish.tune.stage_rules import Target
@@ -86,6 +89,23 @@ def test_a_repeated_search_measures_nothing_anew() -> None:
     again = pl.tune_kernel(_matmul(), budget="10", seed=3)
     assert first.ledger.measured > 0 and again.ledger.measured == 0
     assert again.ledger.cached >= first.ledger.measured
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_store_is_closed_however_a_search_ends(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, closed = [], []
+    start, end = Store.open_default.__func__, Store.close
+    monkeypatch.setattr(
+        Store, "open_default", classmethod(lambda cls: opened.append(start(cls)) or opened[-1])
+    )
+    monkeypatch.setattr(Store, "close", lambda self: closed.append(self) or end(self))
+    if fails:
+        monkeypatch.setattr(loops, "GeneticPolicy", 0)  # calling it raises once all is open
+    with pytest.raises(TypeError) if fails else contextlib.nullcontext():
+        pl.tune_kernel(_matmul(), budget="2")
+    assert len(opened) == 1 and opened == closed
 
 
 def test_a_kernel_that_computes_something_else_is_refused() -> None:

@@ -10,27 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planish.base.errors import UsageError
+from planish.cli.einsum_options import einsum_options
 
 if TYPE_CHECKING:
     from planish.tune.kernel_report import KernelReport
 
 
 @click.command("compile", no_args_is_help=True)
-@click.argument("einsum")
-@click.option("--shape", required=True, metavar="m=512,k=512,n=512", help="Lengths of all axes.")
-@click.option(
-    "--type",
-    "type_name",
-    default="f32",
-    show_default=True,
-    help="Element type of all operands: f32, f64, f16, bf16, i8, u8, i16, i32, i64, bool.",
-)
-@click.option(
-    "--semiring",
-    default="sum-product",
-    show_default=True,
-    help="sum-product, min-plus, max-plus, max-times, or-and, xor-and.",
-)
+@einsum_options
 @click.option("--modulo", type=int, default=None, help="Sums of integers modulo this number.")
 @click.option(
     "--schedule",

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import click
 
+from planish.cli.einsum_options import einsum_options
+
 
 @click.command("tune-kernel", no_args_is_help=True)
-@click.argument("einsum")
-@click.option("--shape", required=True, metavar="m=512,k=512,n=512", help="Lengths of all axes.")
-@click.option("--type", "type_name", default="f32", show_default=True, help="Element type.")
-@click.option("--semiring", default="sum-product", show_default=True, help="As for compile.")
+@einsum_options
 @click.option(
     "--budget",
     default="2s",

@@ -138,8 +138,11 @@ def tune_kernel(
     program = lower(as_tensors(outputs))
     space = LoopSpace(program, Target.of(processor(), vector))
     limits = budget if isinstance(budget, Budget) else Budget.parse(str(budget))
-    opened = Store.open_default() if store else None
-    with Pool(HANDLER, None, jobs=1, seconds=_SECONDS_PER_CALL, memory=_MEMORY) as pool:
+    with contextlib.ExitStack() as held:
+        opened = held.enter_context(Store.open_default()) if store else None
+        pool = held.enter_context(
+            Pool(HANDLER, None, jobs=1, seconds=_SECONDS_PER_CALL, memory=_MEMORY)
+        )
         evaluator = _Evaluator(pool, space, vector, cold, opened)
         [baseline] = evaluator([space.start])
         if not baseline.ok:
