@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from planish.build.invocation import Unit, parse, read, read_linker, without_pch
@@ -36,7 +36,7 @@ def test_units(command: str, unit: Unit) -> None:
         "-S a.c", "-M a.c", "-c a.s", "-c -",
         "@no-such-file -c a.c",
         "-c -x c a.txt", "--version", "", "-c", "-flto -c a.c", "-c a.c -save-temps", "-c a.c -###",
-        "-fprofile-use=x -c a.c",
+        "-fprofile-use=x -c a.c", "-c a.c -I", "-c -- -a.o", "-- -c a.c",
     ],
 )  # fmt: skip
 def test_everything_else_is_handed_on(command: str) -> None:
@@ -49,13 +49,15 @@ _WORDS = st.sampled_from(
 
 
 @given(st.lists(_WORDS, max_size=8))
+@example(["-c", "a.c", "--"])
+@example(["-c", "a.c", "-I"])
 def test_any_words_are_read_and_none_are_lost(words: list[str]) -> None:
     unit = parse(words)
     if unit is not None:
         left = list(words)
         for word in (*unit.flags, unit.source, "-c"):
             left.remove(word)
-        assert all(word in ("-o", "-c", unit.output) for word in left)
+        assert all(word in ("-o", "-c", "--", unit.output) for word in left)
 
 
 def test_several_sources_are_several_units() -> None:
@@ -68,6 +70,11 @@ def test_several_sources_are_several_units() -> None:
 def test_a_named_language_counts_where_the_name_says_the_same() -> None:
     assert parse(shlex.split("-x c -c a.c")) == Unit("a.c", "a.o", (), False)
     assert parse(shlex.split("-xc++ -c a.cc")) == Unit("a.cc", "a.o", (), False)
+
+
+def test_only_inputs_stand_behind_two_dashes() -> None:
+    assert parse(shlex.split("-c -O2 -- x.c")) == Unit("x.c", "x.o", ("-O2",), False)
+    assert read(shlex.split("-c -O2 -- -x.c")).problem == "-x.c is an odd name"
 
 
 def test_response_files_are_read(tmp_path: Path) -> None:

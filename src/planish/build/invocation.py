@@ -163,12 +163,18 @@ class _Reader:
         while at < len(self._words):
             word = self._words[at]
             at += 1
-            if word == "--":
-                continue
+            if word == "--":  # inputs from here on, whatever they are called
+                for place in range(at, len(self._words)):
+                    if self._words[place].startswith("-"):
+                        self._mode = self._mode or f"{self._words[place]} is an odd name"
+                    self._input(self._words[place], place)
+                break
             if word in TAKES_VALUE and (self._linker or word not in _LINKERS):
-                value = self._words[at] if at < len(self._words) else ""
+                if at == len(self._words):
+                    self._mode = self._mode or f"{word} has no value"  # the compiler's own error
+                    break
+                self._valued(word, self._words[at], at)
                 at += 1
-                self._valued(word, value, at - 1)
             elif word == "-":
                 self._mode = self._mode or "reads standard input"
             elif word.startswith("-"):
