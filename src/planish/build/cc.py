@@ -81,13 +81,12 @@ def real_compiler(role: str, given: BuildConfig) -> list[str]:
         import shlex
 
         return shlex.split(named)
-    import shutil
-
     folders = [folder for folder in given.path if folder != given.shims]
     for name in _NAMES[role]:
-        found = shutil.which(name, path=os.pathsep.join(folders))
-        if found:
-            return [found]
+        for folder in folders:
+            found = os.path.join(folder, name)  # noqa: PTH118
+            if os.access(found, os.X_OK) and os.path.isfile(found):  # noqa: PTH113
+                return [found]
     import ziglang
 
     zig = os.path.join(os.path.dirname(ziglang.__file__), "zig")  # noqa: PTH118, PTH120

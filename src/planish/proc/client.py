@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import marshal
 import os
-import socket
 import sys
 from binascii import crc32
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from planish.base.config import ServerConfig, read_server_config
 
-_LENGTH_BYTES, CODE_BYTES = 8, 4
+if TYPE_CHECKING:
+    from _socket import socket
+
+_LENGTH_BYTES, CODE_BYTES, _INT_BYTES = 8, 4, 4
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
 INTERRUPT = b"i"
 
@@ -42,7 +45,11 @@ def run(words: Sequence[str], warm: str, command: str) -> int | None:
         return None
     identity = _identity(given, warm, command)
     path = f"{folder}/{crc32(identity):08x}"
-    with socket.socket(socket.AF_UNIX) as channel:
+    # What the module `socket` is made of: that one takes as long to import as all of this file.
+    from _socket import AF_UNIX, SOCK_STREAM, socket
+
+    channel = socket(AF_UNIX, SOCK_STREAM)
+    try:
         try:
             channel.connect(path)
         except OSError:
@@ -53,6 +60,8 @@ def run(words: Sequence[str], warm: str, command: str) -> int | None:
             return _wait(channel)
         except OSError:  # it died; files are written whole or not at all, so begin again
             return None
+    finally:
+        channel.close()
 
 
 def _private(folder: str) -> str | None:
@@ -69,13 +78,17 @@ def _identity(given: ServerConfig, warm: str, command: str) -> bytes:
     """What a server must have been started with, to do what this process would do itself."""
     wheels = os.path.dirname(os.path.dirname(os.__file__)), *sys.path  # noqa: PTH120
     changed = [os.stat(path).st_mtime_ns for path in wheels if os.path.isdir(path)]  # noqa: PTH112, PTH116
-    return marshal.dumps(
-        (sys.executable, _newest(_PACKAGE), max(changed), warm, command, given.identity)
-    )
+    return marshal.dumps((sys.executable, _changed(), max(changed), warm, command, given.identity))
+
+
+def _changed() -> int:
+    """When the package was last changed, in ns; 0 where installers change a folder of `wheels`."""
+    installed = os.path.basename(os.path.dirname(_PACKAGE)).endswith("-packages")  # noqa: PTH119, PTH120
+    return 0 if installed else _newest(_PACKAGE)
 
 
 def _newest(folder: str) -> int:
-    """When a file of the package was last changed, in ns."""
+    """When a file of the folder was last changed, in ns."""
     newest = 0
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -101,7 +114,9 @@ def _start(path: str, given: ServerConfig, warm: str, command: str, identity: by
         return
 
 
-def _send(channel: socket.socket, identity: bytes, words: Sequence[str]) -> None:
+def _send(channel: socket, identity: bytes, words: Sequence[str]) -> None:
+    from _socket import SCM_RIGHTS, SOL_SOCKET
+
     mask = os.umask(0o077)
     os.umask(mask)
     body = marshal.dumps(
@@ -110,11 +125,14 @@ def _send(channel: socket.socket, identity: bytes, words: Sequence[str]) -> None
             os.getpriority(os.PRIO_PROCESS, 0), sorted(os.sched_getaffinity(0)),
         )
     )  # fmt: skip
-    socket.send_fds(channel, [len(body).to_bytes(_LENGTH_BYTES, "little")], [0, 1, 2])
+    streams = b"".join(at.to_bytes(_INT_BYTES, sys.byteorder) for at in range(3))
+    channel.sendmsg(
+        [len(body).to_bytes(_LENGTH_BYTES, "little")], [(SOL_SOCKET, SCM_RIGHTS, streams)]
+    )
     channel.sendall(body)
 
 
-def _wait(channel: socket.socket) -> int | None:
+def _wait(channel: socket) -> int | None:
     """The exit code; None when the server has nothing to say (it refused, or died)."""
     code = b""
     while len(code) < CODE_BYTES:
