@@ -19,7 +19,6 @@ from pathlib import Path
 import common
 
 from planish.base.records import Budget
-from planish.llvm import vocabulary
 from planish.search.loop import run
 from planish.search.protocol import Best, Plan, Policy
 from planish.store.store import Store
@@ -31,6 +30,7 @@ from planish.tune.pass_space import PassSpace
 from planish.tune.policies import POLICIES, make_policy
 from planish.tune.session import Session
 from planish.tune.source import default_pipeline
+from planish.tune.targets import TARGETS
 
 _BUDGETS = (1, 5, 10, 32, 100)
 _FUNCTIONS = {"both": (True, False), "yes": (True,), "no": (False,)}
@@ -45,7 +45,7 @@ def main() -> None:
             smallest=given.smallest, largest=given.largest,
         )  # fmt: skip
         start = Plan((default_pipeline("Oz", session.pool),))
-        words = vocabulary.load(session.toolchain.library, session.pool.info.version, given.arch)
+        words = session.vocabulary(given.arch)
         coreset = load_coreset(given.arch, "size")
         space = PassSpace(start, (*words.module, *words.attributes), words.options)
         samples = make_samples(session, given.corpus, modules, given.arch, "size", start, print)
@@ -76,7 +76,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     options = common.parser(__doc__ or "")
-    options.add_argument("--arch", default="X86", choices=("X86", "AArch64"))
+    options.add_argument("--arch", default="X86", choices=tuple(TARGETS))
     options.add_argument("--smallest", type=int, default=30, help="instructions")
     options.add_argument("--largest", type=int, default=20_000, help="instructions")
     options.add_argument(
