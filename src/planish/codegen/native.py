@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -86,6 +87,21 @@ def has_dot4(vector: int) -> bool:
     return name in processor().features
 
 
+class _no_collection:  # noqa: N801 - used like a function
+    """Keeps the cyclic garbage collector from looking at thousands of tuples that all will stay.
+
+    In a process with many objects one collection takes longer than a kernel's whole compilation.
+    """
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_on:
+            gc.enable()
+
+
 def build_image(
     nest: Nest,
     vector: int,
@@ -99,12 +115,13 @@ def build_image(
     dot4    whether VNNI may be used; None asks this machine
     Raises DoesNotFit or UsageError where the x86 path has no lowering.
     """
-    lowered = lower_nest(nest, vector, strides, dot4=has_dot4(vector) if dot4 is None else dot4)
-    code, calls = b"", []
-    for phase in lowered.phases:
-        code += b"\x90" * (-len(code) % 64)
-        calls.append(Call(len(code), phase.starts))
-        code += assemble(phase.function, vector)
+    with _no_collection():
+        lowered = lower_nest(nest, vector, strides, dot4=has_dot4(vector) if dot4 is None else dot4)
+        code, calls = b"", []
+        for phase in lowered.phases:
+            code += b"\x90" * (-len(code) % 64)
+            calls.append(Call(len(code), phase.starts))
+            code += assemble(phase.function, vector)
     origin = "x86 avx512" if vector == 64 else "x86 avx2"
     return Image(code, tuple(calls), lowered.workspace, lowered.temporaries, origin)
 

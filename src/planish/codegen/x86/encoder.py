@@ -397,5 +397,11 @@ def prefetch(mem: Mem) -> bytes:
     return _rex(0, 1, mem) + b"\x0f\x18" + _memory(1, mem, 1)
 
 
+@lru_cache(maxsize=1 << 12)
+def prefetch_at(base: int, disp: int) -> bytes:
+    """prefetcht0 [base + disp]"""
+    return prefetch(Mem(base, disp))
+
+
 RET = b"\xc3"
 VZEROUPPER = b"\xc5\xf8\x77"

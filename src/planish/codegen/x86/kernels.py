@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 from planish.codegen import vir
-from planish.codegen.x86 import encoder as x86
+from planish.codegen.vir import SIZE
+from planish.codegen.x86.blocks import BlockOps, joining
 from planish.codegen.x86.encoder import vector
-from planish.codegen.x86.memory_ops import MemoryOps
-from planish.codegen.x86.registers import SIZE, DoesNotFit
+from planish.codegen.x86.registers import DoesNotFit
 
 _FLOAT = {"f32": "ps", "f64": "pd"}
 _FUSED = {"fma": "vfmadd", "fnma": "vfnmadd"}
 _PREDICATES = {"eq": 0, "lt": 1, "le": 2, "ne": 4, "ge": 0x1D, "gt": 0x1E}
 _WHOLE_PREDICATES = {"eq": 0, "lt": 1, "le": 2, "ne": 4, "ge": 5, "gt": 6}
-_INTEGER = {
-    ("add", "i32"): "vpaddd", ("sub", "i32"): "vpsubd", ("mul", "i32"): "vpmulld",
-    ("min", "i32"): "vpminsd", ("max", "i32"): "vpmaxsd",
-    ("add", "i64"): "vpaddq", ("sub", "i64"): "vpsubq",
-}  # fmt: skip
 _SHIFTS = {
     ("shl", "i32"): "vpslld", ("srl", "i32"): "vpsrld", ("sra", "i32"): "vpsrad",
     ("shl", "i64"): "vpsllq", ("srl", "i64"): "vpsrlq",
@@ -33,7 +27,7 @@ _CONVERSIONS = {
 _METHODS = {"fma": "_fused", "fnma": "_fused", "shl": "_shift", "srl": "_shift", "sra": "_shift"}
 
 
-class KernelEmitter(MemoryOps):
+class KernelEmitter(BlockOps):
     """Emits one kernel into the code."""
 
     def run(self) -> None:
@@ -79,7 +73,7 @@ class KernelEmitter(MemoryOps):
         self.number += 1 if count else 0
 
     def _binary(self, ins: vir.Ins) -> None:
-        name = _joining(ins.op, ins.type)
+        name = joining(ins.op, ins.type)
         of = self.registers.of
         a, b = ins.src
         left, right = of[a], of[b]
@@ -202,7 +196,7 @@ class KernelEmitter(MemoryOps):
         if ins.type in ("i32", "i64"):
             self.emit("vpxor", width, self.scratch, self.scratch, self.scratch)
             target = self._target(ins)
-            name = _INTEGER["sub", ins.type]
+            name = joining("sub", ins.type)
             self.emit(name, width, target, self.scratch, source)
             return
         target = self._target(ins)
@@ -278,7 +272,7 @@ class KernelEmitter(MemoryOps):
         source = self.registers.of[ins.src[0]]
         target = self._target(ins)
         type = ins.type
-        name = _joining(operation, type)
+        name = joining(operation, type)
         width = self.widths[type]
         if width == 64:
             self.emit("vextractf64x4", 64, source, -1, self.scratch, 1)
@@ -302,14 +296,3 @@ class KernelEmitter(MemoryOps):
             source = target
         if source != target:
             self.emit("vmovaps", 16, target, -1, source)
-
-
-@functools.cache
-def _joining(operation: str, type: str) -> str:
-    """The instruction that joins two vectors. Raises DoesNotFit where there is none."""
-    if operation in ("and", "or", "xor"):
-        return f"vp{operation}"
-    name = f"v{operation}{_FLOAT[type]}" if type in _FLOAT else _INTEGER.get((operation, type), "")
-    if name not in x86.ROWS:
-        raise DoesNotFit(f"x86 has no vector {operation} of {type}")
-    return name
