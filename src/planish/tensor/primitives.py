@@ -71,7 +71,7 @@ def reorder(nest: Nest, stage: str, names: Sequence[str]) -> Nest:
         raise UsageError(f"reorder {stage}: other stages are computed between these loops")
     body = chain[-1].body
     for loop in reversed(chosen):
-        body = (replace(loop, body=body),)
+        body = (with_body(loop, body),)
     return _exchange(nest, chain[0], body)
 
 
@@ -345,7 +345,7 @@ def _exchange(nest: Nest, old: Node, new: Sequence[Node], *, check: bool = True)
                 found.append(node)
         return tuple(found)
 
-    changed = replace(nest, body=walk(nest.body))
+    changed = Nest(nest.program, walk(nest.body), nest.layouts, nest.prefetch)
     return _checked(changed) if check else changed
 
 

@@ -23,6 +23,9 @@ from planish.tensor.schedule import Step, step
 # Multiply-adds wait four cycles for each other; two begin in each.
 _LATENCY = 8
 
+# Ways of the first cache, and bytes of one: lines so far apart share a set.
+_WAYS, _WAY = 8, 4096
+
 Choices = Mapping[str, int]
 
 _DOMAINS: dict[str, dict[str, tuple[int, ...]]] = {
@@ -206,6 +209,12 @@ class StageRules:
             for axis in self.stage.bound
         )
 
+    def _rows_collide(self) -> bool:
+        """Whether an operand's rows begin in one set of the first cache, and are not packed."""
+        axis = self.rows_axis
+        reads = [a for a in self.stage.reads if axis and axis in self._axes(a)]
+        return any(self._stride(a, axis) * a.type.size % _WAY == 0 for a in reads)
+
     def _walked(self) -> int:
         """Bytes of the operands that lie along the vector axis."""
         reads = [a for a in self.stage.reads if self.vector in self._axes(a)]
@@ -322,6 +331,8 @@ class StageRules:
         spare = 8 if self._quads() is not None else spare
         # Rows that lie a large power of two apart fall into few sets of the cache.
         fetch = 1.0 if self._collides() else 0.15
+        if self._rows_collide():
+            most_rows = min(most_rows, _WAYS)
         return _best_tile(most_rows, most_vectors, self.target.registers - spare, fetch)
 
     # Steps.
