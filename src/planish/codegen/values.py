@@ -292,9 +292,9 @@ class Values:
         """Every line of memory that a row of results touches."""
         out = self.view.operands[0]
         columns = [out.moved(self.axis, chunk.offset) if chunk else 0 for _, _, chunk in spots[0]]
-        places = []
+        places: list[int] = []
         for row in self._along(out):
-            lines = {}
+            lines: dict[int, int] = {}
             for column in columns:
                 at = out.start + row + column
                 lines.setdefault(at // 64, at)

@@ -32,6 +32,7 @@ _DOMAINS: dict[str, dict[str, tuple[int, ...]]] = {
     "elementwise": {"vectors": (1, 2, 4, 8)},
     "across": {"rows": (1, 2, 3, 4, 6, 8), "vectors": (1, 2, 4, 8)},
     "streamed": {"depth": (4, 8, 16), "vectors": (2, 4, 8)},
+    "narrow": {"rows": (2, 3, 4, 6, 8)},
     "tiled": {
         "rows": tuple(range(1, 17)), "vectors": tuple(range(1, 9)), "unroll": (1, 2, 4, 8),
         "pack": (0, 1, 2), "depth": (0, 32, 64, 128, 256, 512), "height": (0, 24, 48, 96, 192, 384),
@@ -74,7 +75,8 @@ class StageRules:
         self.target = target
         self.extents = stage.extents
         self.lanes = target.vector // (8 if stage.computed_types & {"f64", "i64"} else 4)
-        self.vector = self._vector_axis()
+        self.narrow = self._narrow()
+        self.vector = stage.bound[0] if self.narrow else self._vector_axis()
         self.rows_axis = self._reused_axis()
         self.kind = self._kind()
 
@@ -93,6 +95,9 @@ class StageRules:
             return {"rows": rows, "vectors": min(vectors, 2) if self._is_heavy() else vectors}
         if self.kind == "streamed":
             return {"depth": 8, "vectors": 4}
+        if self.kind == "narrow":
+            columns = self.extents[self.stage.axes[1]]
+            return {"rows": max(1, min(4, (self.target.registers - 3) // columns - 1))}
         return self._tiled_choices() if self.kind == "tiled" else {}
 
     def fits(self, given: Choices) -> bool:
@@ -113,6 +118,8 @@ class StageRules:
             return self._across(values["rows"], values["vectors"])
         if self.kind == "streamed":
             return self._streamed(values["depth"], values["vectors"])
+        if self.kind == "narrow":
+            return self._few_columns(values["rows"])
         return self._tiled(values) if self.kind == "tiled" else []
 
     def _kind(self) -> str:
@@ -120,6 +127,8 @@ class StageRules:
             return ""
         if not self.stage.reduce:
             return "elementwise"
+        if self.narrow:
+            return "narrow"
         if self.vector in self.stage.bound:
             return "across"
         return "streamed" if not self.rows_axis and self._is_streamed() else "tiled"
@@ -159,6 +168,23 @@ class StageRules:
             if cost < best_cost:
                 best, best_cost = axis, cost
         return best
+
+    def _narrow(self) -> tuple[Access, Access] | None:
+        """The operands of a product with few columns: by rows and contiguous, and by columns."""
+        stage, body = self.stage, self.stage.body
+        if len(stage.axes) != 2 or len(stage.bound) != 1 or not isinstance(body, Op):
+            return None
+        (m, n), k = stage.axes, stage.bound[0]
+        shape = (self.extents[m] >= 8, 2 <= self.extents[n] <= 6, self.extents[k] >= 2 * self.lanes)
+        if not all(shape) or stage.modulo is not None or len(body.arguments) != 2:
+            return None
+        pair = [a for a in body.arguments if isinstance(a, Access) and a.type.size >= 4]
+        for a, b in (pair, pair[::-1]) if len(pair) == 2 else ():
+            if self._axes(a) == (m, k) and set(self._axes(b)) == {k, n} and a.tensor != b.tensor:
+                plain = all(i.terms[0][1] == 1 and not i.constant for x in pair for i in x.indices)
+                whole = body.type.is_float and len(b.indices) == 2
+                return (a, b) if plain and whole and self._stride(a, k) == 1 else None
+        return None
 
     def _is_worth_packing(self, access: Access, axis: str) -> bool:
         """Whether a product's operand, strided along the axis, is used often once it is packed."""
@@ -373,6 +399,21 @@ class StageRules:
         found = [step("split", name, k, depth), step("split", name, n, width)]
         found.append(step("reorder", name, f"{k}/{depth}", f"{n}/{width}", k, n))
         return [*found, step("unroll", name, k), step("vectorise", name, n)]
+
+    def _few_columns(self, rows: int) -> list[Step]:
+        """Sums in lanes of several rows and all columns at once: rows are read but once."""
+        assert self.narrow is not None
+        name, k, b = self.stage.name, self.vector, self.narrow[1]
+        m, n = self.stage.axes
+        found = []
+        if self._stride(b, k) != 1:
+            found.append(step("pack", name, b.tensor.name, "as", n, k))
+        found.append(step("split", name, k, self.lanes))
+        found += [step("split", name, m, rows)] if rows > 1 else []
+        outer, inner = ([f"{m}/{rows}"], [m]) if rows > 1 else ([m], [])
+        found.append(step("reorder", name, *outer, f"{k}/{self.lanes}", *inner, n, k))
+        unrolled = [step("unroll", name, axis) for axis in (*inner, n)]
+        return [*found, *unrolled, step("vectorise", name, k)]
 
     def _tiled(self, values: Choices) -> list[Step]:
         """A tile of rows and vectors in registers, in blocks that caches hold."""
