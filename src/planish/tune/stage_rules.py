@@ -420,7 +420,7 @@ class StageRules:
         stage, name, n, m = self.stage, self.stage.name, self.vector, self.rows_axis
         rows = min(values["rows"], self.extents[m]) if m else 1
         width = min(values["vectors"], self._vectors()) * self.lanes
-        sizes = [f"{m}={rows}"] if m else []
+        sizes = [f"{m}={rows}"] if rows > 1 else []
         found = [step("tile", name, *sizes, f"{n}={width}", "vector", n)]
         found += self._unrolling(values["unroll"])
         product = self._product() if m else None
@@ -457,8 +457,9 @@ class StageRules:
         batch = [x for x in self.stage.axes if x not in (m, n)]
         if self._product() is None and self._strided_window() is None:
             # Weights of a convolution stay while all rows pass them.
-            names = [f"{m}/{rows}" if x == m else x for x in self.stage.axes if x != n]
-            kept = [x for x in names if x != f"{m}/{rows}" or tiles]
+            tile = f"{m}/{rows}" if rows > 1 else m
+            names = [tile if x == m else x for x in self.stage.axes if x != n]
+            kept = [x for x in names if x != tile or tiles]
             return step("reorder", self.stage.name, *(vectors + kept if outer else kept + vectors))
         order = vectors + tiles if outer else tiles + vectors
         return step("reorder", self.stage.name, *batch, *blocks, *order)
@@ -502,7 +503,8 @@ class StageRules:
             return [step("pack", name, b.tensor.name, "at", f"{n}/{width}", "as", *order)]
         found = [step("pack", name, b.tensor.name, *at, "as", *own, f"{n}/{width}", *order)]
         if high and not batch:
-            found.append(step("pack", name, a.tensor.name, "at", high, "as", f"{m}/{rows}", m, k))
+            tiles = [f"{m}/{rows}"] if rows > 1 else []
+            found.append(step("pack", name, a.tensor.name, "at", high, "as", *tiles, m, k))
         return found
 
 
