@@ -92,7 +92,7 @@ class _Builder(Values):
             [Spot(point, slot, chunk) for slot, chunk in enumerate(chunks)]
             for point in range(self.points)
         ]
-        if stage.out.tensor.name in self.shape.prefetch:
+        if spots and stage.out.tensor.name in self.shape.prefetch:
             self._prefetch(spots)
         if stage.reduce:
             return vir.Body(self.lanes, self._reduce(spots), self.math.count)
@@ -273,6 +273,8 @@ class _Builder(Values):
         stage, body, size = self.stage, self.stage.body, vir.SIZE[self.computed]
         if not stage.reduce or stage.modulo is not None or self.across or self.quads is not None:
             return None
+        if not self.points:
+            return None
         if not isinstance(body, Op) or body.name not in _INNER or not self.axis:
             return None
         partial = self.shape.lengths[self.axis] % self.lanes
@@ -301,7 +303,8 @@ class _Builder(Values):
             totals.append(list(range(self.math.count, self.math.count + len(row))))
             self.math.count += len(row)
         registers = tuple(range(first, self.math.count))
-        self.math.emit("fill", self.computed, -1, imm=vir.Fill(start, registers))
+        if registers:
+            self.math.emit("fill", self.computed, -1, imm=vir.Fill(start, registers))
         return totals
 
     def _tile(self, pair: _Pair, offsets: Offsets) -> vir.Ins:
@@ -323,7 +326,7 @@ class _Builder(Values):
         """Whether results go to memory as they are."""
         stage, shape, out = self.stage, self.shape, self.view.operands[0]
         return (
-            bool(self.axis)
+            bool(self.axis and self.points)
             and not self.across
             and shape.first
             and (stage.post is None or not shape.last)

@@ -265,6 +265,8 @@ class StageRules:
         rows = [a for a in pair if self.vector not in self._axes(a)]
         if len(vectors) != 1 or len(rows) != 1 or vectors[0].tensor == rows[0].tensor:
             return None
+        if self.rows_axis in self._axes(vectors[0]):
+            return None  # every row has vectors of its own
         return rows[0], vectors[0]
 
     def _quads(self) -> tuple[Access, Access] | None:
