@@ -88,7 +88,7 @@ def has_dot4(vector: int) -> bool:
 
 
 class _no_collection:  # noqa: N801 - used like a function
-    """Keeps the cyclic garbage collector from looking at thousands of tuples that all will stay.
+    """Keeps the cyclic garbage collector from looking at thousands of tuples in the making.
 
     In a process with many objects one collection takes longer than a kernel's whole compilation.
     """
@@ -115,13 +115,19 @@ def build_image(
     dot4    whether VNNI may be used; None asks this machine
     Raises DoesNotFit or UsageError where the x86 path has no lowering.
     """
-    with _no_collection():
-        lowered = lower_nest(nest, vector, strides, dot4=has_dot4(vector) if dot4 is None else dot4)
-        code, calls = b"", []
-        for phase in lowered.phases:
-            code += b"\x90" * (-len(code) % 64)
-            calls.append(Call(len(code), phase.starts))
-            code += assemble(phase.function, vector)
+    with _no_collection():  # all that the function below makes is gone when it is over
+        return _assembled(nest, vector, strides, has_dot4(vector) if dot4 is None else dot4)
+
+
+def _assembled(
+    nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]] | None, dot4: bool
+) -> Image:
+    lowered = lower_nest(nest, vector, strides, dot4=dot4)
+    code, calls = b"", []
+    for phase in lowered.phases:
+        code += b"\x90" * (-len(code) % 64)
+        calls.append(Call(len(code), phase.starts))
+        code += assemble(phase.function, vector)
     origin = "x86 avx512" if vector == 64 else "x86 avx2"
     return Image(code, tuple(calls), lowered.workspace, lowered.temporaries, origin)
 
