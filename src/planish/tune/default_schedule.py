@@ -30,7 +30,7 @@ def smallest_nest(
 ) -> Nest:
     """The rules' nest with one vector and one row at a time: it needs the fewest registers."""
     rules = {s.name: StageRules(s, target, strides) for s in program.stages}
-    small = {"rows": 1, "vectors": 1, "unroll": 1}
+    small = {"rows": 1, "vectors": 1, "unroll": 1, "second": 1}
     choices = {name: {k: small[k] for k in r.choices() if k in small} for name, r in rules.items()}
     return assemble(program, rules, choices, threads)[1]
 

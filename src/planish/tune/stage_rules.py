@@ -36,7 +36,7 @@ _DOMAINS: dict[str, dict[str, tuple[int, ...]]] = {
     "tiled": {
         "rows": tuple(range(1, 17)), "vectors": tuple(range(1, 9)), "unroll": (1, 2, 4, 8),
         "pack": (0, 1, 2), "depth": (0, 32, 64, 128, 256, 512), "height": (0, 24, 48, 96, 192, 384),
-        "outer": (0, 1), "prefetch": (0, 1),
+        "outer": (0, 1), "prefetch": (0, 1), "second": (1, 2, 3, 4),
     },
 }  # fmt: skip
 
@@ -107,7 +107,8 @@ class StageRules:
             return True
         rows = min(values["rows"], self.extents[self.rows_axis]) if self.rows_axis else 1
         vectors = min(values["vectors"], self._vectors())
-        return rows * vectors + vectors + 1 <= self.target.registers
+        second = values["second"] if self._second_axis() else 1
+        return (rows + 1) * second * vectors + 1 <= self.target.registers
 
     def steps(self, given: Choices | None = None) -> list[Step]:
         """The stage's steps, for given choices (the rules' where one is not given)."""
@@ -215,6 +216,22 @@ class StageRules:
                 candidates.append(axis)
         return max(candidates, key=lambda a: self.extents[a], default="")
 
+    def _second_axis(self) -> str:
+        """Another output axis whose vectors meet the same elements as those of the first rows."""
+        m, n = self.rows_axis, self.vector
+        for axis in self.stage.axes:
+            if axis in (m, n) or self.extents[axis] < 3 or self._product() is not None:
+                continue
+            shared = [a for a in self.stage.reads if m in self._axes(a)]
+            vectors = [a for a in self.stage.reads if n in self._axes(a)]
+            if (
+                m
+                and all(axis not in self._axes(a) for a in shared)
+                and all(axis in self._axes(a) and m not in self._axes(a) for a in vectors)
+            ):
+                return axis
+        return ""
+
     def _is_streamed(self) -> bool:
         """Whether an operand of many long rows, used once, is summed up row by row."""
         stage = self.stage
@@ -308,7 +325,7 @@ class StageRules:
         # A large tile hides the loop behind its own work; more unrolling only costs compile time.
         unroll = 2 if rows * vectors >= 16 else 4
         found = {"rows": rows, "vectors": vectors, "unroll": unroll, "pack": 0, "depth": 0,
-                 "height": 0, "outer": 0, "prefetch": 0}  # fmt: skip
+                 "height": 0, "outer": 0, "prefetch": 0, "second": 1}  # fmt: skip
         if not self.rows_axis:
             return found
         width = vectors * self.lanes
@@ -321,6 +338,10 @@ class StageRules:
             outer = self.extents[self.vector] > width and self._walked() > self.target.l2 // 4
             reused = math.prod(self.extents[a] for a in self.stage.axes if a != self.vector)
             pack = outer and reused >= 24 * rows and self._weights() is not None
+            if vectors == 1 and not outer and self._second_axis():
+                # With one vector a row, elements for all lanes would be half of all loads.
+                rows, second = (8, 3) if self.target.registers >= 28 else (3, 3)
+                return {**found, "rows": rows, "second": second, "unroll": 1}
             return {**found, "outer": int(outer), "pack": int(pack)}
         return {**found, **self._product_choices(product[1], rows, width)}
 
@@ -423,6 +444,8 @@ class StageRules:
         rows = min(values["rows"], self.extents[m]) if m else 1
         width = min(values["vectors"], self._vectors()) * self.lanes
         sizes = [f"{m}={rows}"] if rows > 1 else []
+        if values["second"] > 1 and not (values["outer"] or values["pack"]):
+            sizes += [f"{axis}={values['second']}" for axis in [self._second_axis()] if axis]
         found = [step("tile", name, *sizes, f"{n}={width}", "vector", n)]
         found += self._unrolling(values["unroll"])
         product = self._product() if m else None
