@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from planish.codegen.lower import lower_nest
 from planish.codegen.memory import Executable
@@ -147,8 +148,13 @@ class Native:
         """Where a phase's code lies."""
         return self._memory.address(self.image.calls[phase].offset)
 
-    def run(self, pointers: Sequence[int], threads: ThreadPoolExecutor | None = None) -> None:
-        """Run on the addresses of all inputs, outputs and the workspace (64-byte aligned)."""
+    def run(
+        self, pointers: Sequence[int], helpers: ThreadPoolExecutor | None = None, count: int = 0
+    ) -> None:
+        """Run on the addresses of all inputs, outputs and the workspace (64-byte aligned).
+
+        helpers, count  so many threads besides the caller's
+        """
         base = pointers[-1]
         pointers = [*pointers[:-1], *(base + offset for offset in self.image.temporaries)]
         words = (ctypes.c_void_p * len(pointers))(*pointers)
@@ -162,8 +168,15 @@ class Native:
                 )
                 for row in starts
             ]
-            if threads is None:
-                for row in rows:
+            left = iter(rows)  # all take the next one from here
+
+            def work(function: Callable[[int], None] = function, left: Any = left) -> None:
+                for row in left:
                     function(ctypes.addressof(row))
-            else:
-                list(threads.map(lambda row, f=function: f(ctypes.addressof(row)), rows))
+
+            others = []
+            if helpers is not None:
+                others = [helpers.submit(work) for _ in range(min(count, len(rows) - 1))]
+            work()
+            for other in others:
+                other.result()

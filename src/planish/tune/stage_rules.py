@@ -26,6 +26,9 @@ _LATENCY = 8
 # Ways of the first cache, and bytes of one: lines so far apart share a set.
 _WAYS, _WAY = 8, 4096
 
+# Operations that take tens of instructions.
+HEAVY = ("exp", "log", "tanh", "erf")
+
 Choices = Mapping[str, int]
 
 _DOMAINS: dict[str, dict[str, tuple[int, ...]]] = {
@@ -198,10 +201,7 @@ class StageRules:
         return math.prod(self.extents[a] for a in rows) >= 24 and self.extents[axis] >= 8
 
     def _is_heavy(self) -> bool:
-        return any(
-            isinstance(e, Op) and e.name in ("exp", "log", "tanh", "erf")
-            for e in walk(self.stage.body)
-        )
+        return any(isinstance(e, Op) and e.name in HEAVY for e in walk(self.stage.body))
 
     def _reused_axis(self) -> str:
         """The output axis that some operand does not depend on: its rows share that operand."""
