@@ -15,7 +15,8 @@ _FLOAT = {"f32": "ps", "f64": "pd"}
 _INTEGER = {
     ("add", "i32"): "vpaddd", ("sub", "i32"): "vpsubd", ("mul", "i32"): "vpmulld",
     ("min", "i32"): "vpminsd", ("max", "i32"): "vpmaxsd",
-    ("add", "i64"): "vpaddq", ("sub", "i64"): "vpsubq",
+    ("add", "i64"): "vpaddq", ("sub", "i64"): "vpsubq", ("mul", "i64"): "vpmullq",
+    ("min", "i64"): "vpminsq", ("max", "i64"): "vpmaxsq",
 }  # fmt: skip
 
 
@@ -118,7 +119,7 @@ class BlockOps(MemoryOps):
         columns: list[int | tuple[int, int]],
         between: int,
     ) -> None:
-        inner, combine = joining(tile.inner, type), joining(tile.combine, type)
+        inner, combine = (joining(name, type, self.wide) for name in (tile.inner, tile.combine))
         width, parts = self.widths[type], self.code.parts
         for total, column in zip(totals, columns, strict=True):
             assert isinstance(column, int)
@@ -135,11 +136,11 @@ def checked(disp: int) -> int:
 
 
 @functools.cache
-def joining(operation: str, type: str) -> str:
-    """The instruction that joins two vectors. Raises DoesNotFit where there is none."""
+def joining(operation: str, type: str, wide: bool) -> str:
+    """The instruction that joins two vectors; `wide`: of AVX-512. DoesNotFit if there is none."""
     if operation in ("and", "or", "xor"):
         return f"vp{operation}"
     name = f"v{operation}{_FLOAT[type]}" if type in _FLOAT else _INTEGER.get((operation, type), "")
-    if name not in x86.ROWS:
+    if name not in x86.ROWS or not (wide or x86.ROWS[name].vex):
         raise DoesNotFit(f"x86 has no vector {operation} of {type}")
     return name
