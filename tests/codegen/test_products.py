@@ -21,7 +21,7 @@ from planish.tensor.program import Program, lower
 from planish.tensor.reference import evaluate
 from planish.tensor.schedule import Schedule
 from planish.tune.default_schedule import smallest_nest
-from planish.tune.stage_rules import Target
+from planish.tune.stage_shape import Target
 from planish.tune.tensors import Kernel
 
 pytestmark = pytest.mark.skipif(not processor().vector, reason="not an x86 machine with AVX2")

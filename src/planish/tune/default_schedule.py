@@ -10,7 +10,8 @@ from planish.tensor.expr import Op, walk
 from planish.tensor.loops import Nest, path_of, plain
 from planish.tensor.program import Program, Stage
 from planish.tensor.schedule import Schedule, Step, step
-from planish.tune.stage_rules import HEAVY, StageRules, Target
+from planish.tune.stage_rules import StageRules
+from planish.tune.stage_shape import HEAVY, Target
 
 # Microseconds of work below which waking other threads costs more than it gives.
 _WORTH_SHARING = 100

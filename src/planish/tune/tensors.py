@@ -41,7 +41,7 @@ from planish.tensor.loops import Nest
 from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
 from planish.tune.default_schedule import default_nest, smallest_nest
-from planish.tune.stage_rules import Target
+from planish.tune.stage_shape import Target
 
 if TYPE_CHECKING:
     from planish.tune.roofline import Roofline
