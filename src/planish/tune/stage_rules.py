@@ -22,7 +22,7 @@ _DOMAINS: dict[str, dict[str, tuple[int, ...]]] = {
     "elementwise": {"vectors": (1, 2, 4, 8)},
     "across": {"rows": (1, 2, 3, 4, 6, 8), "vectors": (1, 2, 4, 8)},
     "streamed": {"depth": (4, 8, 16), "vectors": (2, 4, 8)},
-    "narrow": {"rows": (2, 3, 4, 6, 8)},
+    "narrow": {"rows": (1, 2, 3, 4, 6, 8)},
     "tiled": {
         "rows": tuple(range(1, 17)), "vectors": tuple(range(1, 9)), "unroll": (1, 2, 4, 8),
         "pack": (0, 1, 2), "depth": (0, 32, 64, 128, 256, 512), "height": (0, 24, 48, 96, 192, 384),
@@ -60,6 +60,9 @@ class StageRules(StageShape):
     def fits(self, given: Choices) -> bool:
         """Whether the results that the choices keep at once leave registers for operands."""
         values = {**self.choices(), **given}
+        if self.kind == "narrow":
+            columns = self.extents[self.stage.axes[1]]
+            return (values["rows"] + 1) * columns + 3 <= self.target.registers
         if self.kind != "tiled":
             return True
         rows = min(values["rows"], self.extents[self.rows_axis]) if self.rows_axis else 1
