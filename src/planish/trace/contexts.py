@@ -23,7 +23,7 @@ from planish.trace.events import (
     index_type,
     indices,
 )
-from planish.trace.intervals import distinct
+from planish.trace.intervals import distinct, numbered, once
 from planish.trace.work import matching
 
 ROOT = 0
@@ -98,7 +98,8 @@ class Segments:
     @property
     def edges(self) -> Ints:
         """All starts and ends, sorted, each once."""
-        return distinct(np.concatenate((self.start, self.end)))
+        # pieces follow each other: taken in turns, starts and ends are sorted already
+        return once(np.stack((self.start, self.end), axis=1).ravel())
 
     def within(self, begin: int, finish: int) -> Segments:
         """The pieces that reach into a stretch of time, as views."""
@@ -197,7 +198,8 @@ def _outermost(begin: Ints, finish: Ints, left: Ints) -> Flags:
         )
         if not len(crosses):
             return outer
-        _, first = np.unique(owner[crosses], return_index=True)
+        held = owner[crosses]  # ascending: outer events lie by start
+        first = np.concatenate(([True], held[1:] != held[:-1]))
         crosser = crosses[first]  # the earliest one in each event that is crossed
         finish[owner[crosser]] = begin[left[crosser]]
         kept = ~outer & (begin[left] < finish[owner])
@@ -215,7 +217,7 @@ def _nodes(parent: Ints, levels: list[Ints], name: Ints) -> tuple[Ints, Tree]:
     for depth, members in enumerate(levels, start=1):
         above = np.where(parent[members] >= 0, node[parent[members]], ROOT)
         key = above.astype(np.int64) << 32 | name[members]
-        unique, place = np.unique(key, return_inverse=True)
+        unique, place = numbered(key)
         node[members] = count + place
         parents.append(unique >> 32)
         names.append(unique & 0xFFFFFFFF)
@@ -228,7 +230,7 @@ def _nodes(parent: Ints, levels: list[Ints], name: Ints) -> tuple[Ints, Tree]:
 def segments(host: Host) -> list[Segments]:
     """For each thread, what was innermost at each moment in which anything ran."""
     made = []
-    for thread in np.unique(host.thread).tolist():
+    for thread in once(host.thread).tolist():
         first, last = np.searchsorted(host.thread, [thread, thread + 1])
         parts = [
             _thread_segments(host, thread, mine)

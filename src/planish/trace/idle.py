@@ -196,7 +196,7 @@ def _before(
     start, end, call, gap = start[keep], end[keep], call[keep], gap[keep]
     thread = np.where(call >= 0, table.events.thread[call], -1)
     parts = [_no_call(table, state, start, end, call, gap, thread < 0)]
-    for number in np.unique(thread[thread >= 0]).tolist():
+    for number in distinct(thread[thread >= 0]).tolist():
         mine = np.flatnonzero(thread == number)
         seg = state.segments[number]
         for at in range(0, len(mine), _PART):
