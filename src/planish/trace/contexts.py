@@ -152,8 +152,8 @@ def _nest(thread: Ints, start: Ints, end: Ints) -> tuple[Ints, list[Ints]]:
         outer = _outermost(begin, finish, left)
         top = left[outer]
         levels.append(top)
-        owner = top[np.cumsum(outer) - 1]
-        left, owner = left[~outer], owner[~outer]
+        inner = ~outer
+        left, owner = left[inner], _held(left, outer)[inner]
         parent[left] = owner
         finish[left] = np.maximum(np.minimum(finish[left], finish[owner]), begin[left])
         if len(levels) == _DEEPEST:
@@ -190,14 +190,13 @@ def _outermost(begin: Ints, finish: Ints, left: Ints) -> Flags:
     a moment later). Otherwise it is a child and is cut by the caller.
     """
     for _ in range(_REPAIRS):
-        reach = np.maximum.accumulate(finish[left])
-        outer = np.concatenate(([True], begin[left][1:] >= reach[:-1]))
-        owner = left[outer][np.cumsum(outer) - 1]
-        crosses = np.flatnonzero(
-            ~outer & (finish[left] - finish[owner] > finish[owner] - begin[left])
-        )
+        begun, ended = begin[left], finish[left]
+        outer = np.concatenate(([True], begun[1:] >= np.maximum.accumulate(ended)[:-1]))
+        limit = _held(ended, outer)  # the end of the outer event; of an outer one its own
+        crosses = np.flatnonzero(ended - limit > limit - begun)
         if not len(crosses):
             return outer
+        owner = _held(left, outer)
         held = owner[crosses]  # ascending: outer events lie by start
         first = np.concatenate(([True], held[1:] != held[:-1]))
         crosser = crosses[first]  # the earliest one in each event that is crossed
@@ -207,6 +206,12 @@ def _outermost(begin: Ints, finish: Ints, left: Ints) -> Flags:
     reach = np.maximum.accumulate(finish[left])
     made: Flags = np.concatenate(([True], begin[left][1:] >= reach[:-1]))
     return made
+
+
+def _held(values: Ints, first: Flags) -> Ints:
+    """At each place the value of the last place before it (or it itself) where `first` is true."""
+    places = np.flatnonzero(first)
+    return np.repeat(values[places], np.diff(places, append=len(values)))
 
 
 def _nodes(parent: Ints, levels: list[Ints], name: Ints) -> tuple[Ints, Tree]:
