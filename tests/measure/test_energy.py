@@ -21,6 +21,7 @@ from planish.measure.energy import Reading, Sampler, Series, cumulative, energy,
 from planish.measure.meters import Meters, find_meters
 from planish.measure.profile import profile, read_samples, write_samples
 from planish.trace.energy import joules_by_kernel
+from planish.trace.traced import traced_command
 
 S = 1_000_000_000
 
@@ -172,6 +173,15 @@ def test_a_program_is_run(tmp_path: Path) -> None:
         profile(["/no/such/program"], 0.01, Meters((), ()))
 
 
+def test_processor_time_and_memory_are_the_programs() -> None:
+    busy = "data = bytearray(100_000_000)\nimport time\n" \
+           "while time.process_time() < 0.2: pass"  # fmt: skip
+    found = profile([sys.executable, "-c", busy], 0.01, Meters((), ()))
+    assert 0.2 <= found.cpu < 5
+    assert found.utilisation == pytest.approx(found.cpu / found.seconds)
+    assert found.memory > 100e6
+
+
 def test_kernels_share_the_energy(tmp_path: Path) -> None:
     made = Builder()
     made.kernel("a", 0, 100, 1).kernel("b", 50, 100, 2, stream=9).kernel("c", 200, 100, 3)
@@ -290,3 +300,13 @@ def test_hwmon_power_and_energy_with_a_known_integral(tmp_path: Path) -> None:
     wanted = sum((10 * i + 10 * (i + 1)) / 2 * apart for i in range(8))
     assert energy(power, power.times[0], power.times[8], 1000.0).joules == pytest.approx(wanted)
     assert energy(counter, counter.times[0], counter.times[8], 1000.0).joules == pytest.approx(24)
+
+
+def test_the_command_line_of_a_traced_program(capsys: pytest.CaptureFixture[str]) -> None:
+    made = traced_command(["/usr/bin/python3.11", "a.py", "-x"], Path("t.json"))
+    assert made[1:] == ["-m", "planish.trace.opencl", "-o", "t.json", "a.py", "-x"]
+    for words in (["ls", "a.py"], ["python"], ["python", "-c", "1"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["profile", "--opencl", "t.json", "--", *words])
+        assert ended.value.code == 2
+        assert "no Python script" in capsys.readouterr().err

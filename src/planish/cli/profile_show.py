@@ -10,7 +10,11 @@ from planish.measure.profile import Profile
 def show_profile(found: Profile) -> None:
     """Seconds, and a line for each meter."""
     out = sys.stderr
-    print(f"{found.seconds:.2f} s, exit code {found.code}", file=out)
+    print(
+        f"{found.seconds:.2f} s, exit code {found.code}; {found.cpu:.2f} s of processor time"
+        f" ({found.utilisation:.2f} processors busy), {found.memory / 1e6:,.0f} MB of memory",
+        file=out,
+    )
     for series, spent in zip(found.series, found.energy, strict=True):
         note = "" if spent.covered > 0.99 else f", {spent.covered:.0%} of the time covered"
         print(
