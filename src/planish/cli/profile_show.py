@@ -17,6 +17,8 @@ def show_profile(found: Profile) -> None:
     )
     for series, spent in zip(found.series, found.energy, strict=True):
         note = "" if spent.covered > 0.99 else f", {spent.covered:.0%} of the time covered"
+        if series.utilisation is not None:
+            note += f", busy {series.utilisation:.0%} of the time"
         print(
             f"{series.name}: {spent.joules:.1f} J, {spent.watts:.1f} W on average{note}", file=out
         )

@@ -55,7 +55,7 @@ class Profile:
             {
                 "name": series.name, "joules": spent.joules, "watts": spent.watts,
                 "covered": spent.covered, "samples": len(series.times), "failed": series.failed,
-                "flags": series.flags,
+                "flags": series.flags, "utilisation": series.utilisation,
             }
             for series, spent in zip(self.series, self.energy, strict=True)
         ]  # fmt: skip
