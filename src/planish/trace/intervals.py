@@ -61,11 +61,13 @@ def median(values: npt.NDArray[Any]) -> float:
 def union(start: Ints, end: Ints) -> Intervals:
     """The union of any intervals; empty ones vanish."""
     keep = end > start
-    start, end = start[keep], end[keep]
+    if not keep.all():
+        start, end = start[keep], end[keep]
     if not len(start):
         return Intervals(start.astype(np.int64), end.astype(np.int64))
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], end[order]
+    if not np.all(start[1:] >= start[:-1]):  # events come sorted, and there may be many
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
     reach = np.maximum.accumulate(end)
     first = np.concatenate(([True], start[1:] > reach[:-1]))
     last = np.concatenate((first[1:], [True]))

@@ -157,7 +157,8 @@ def launches(table: Table, work: DeviceWork) -> Launches | None:
     if not len(linked):
         return None
     events = table.events
-    called, returned = events.start[linked.launch], events.end[linked.launch]
+    called = events.start[linked.launch]
+    returned = called + events.duration[linked.launch]
     wait = linked.start - called
     latency = np.maximum(linked.start - returned, 0)
     good = wait >= 0
