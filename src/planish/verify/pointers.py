@@ -119,14 +119,17 @@ def _wraps(base: Term, total: Term) -> Term:
 
 
 def _out_of_bounds(machine: Machine, base: Scalar, total: Term) -> Term:
-    """inbounds leads out of the block; of blocks of unknown size only wrapping is known."""
+    """inbounds leads out of the block. Of those of unknown size is known that they do not wrap,
+    and that null lies in none."""
     assert base.block is not None
     if total.constant and t.value_of(total) == 0:
         return FALSE
     found = FALSE
     for condition, number in memory.origins(base.block, machine.leaked):
         if number == OUTSIDE:
-            bad = _wraps(base.bits, total)
+            zero = t.bv(0, INDEX)
+            from_null = t.and_(t.eq(base.bits, zero), t.not_(t.eq(total, zero)))
+            bad = t.or_(_wraps(base.bits, total), from_null)
         else:
             size = machine.shared.slots[number].size
             assert size is not None
@@ -242,7 +245,7 @@ def _promised(machine: Machine, instruction: Instruction, result: Meaning) -> Me
         raise Unsupported("metadata on a load of a vector")
     poison = result.poison
     if "!nonnull" in instruction.flags:
-        poison = t.or_(poison, t.eq(result.bits, t.bv(0, result.bits.sort)))
+        poison = t.or_(poison, t.eq(address(machine, result), t.bv(0, INDEX)))
     if "!range" in instruction.flags:
         width, inside = result.bits.sort, FALSE
         for low, high in instruction.bounds:

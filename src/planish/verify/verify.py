@@ -23,8 +23,8 @@ from planish.verify.requests import (
     Validate,
 )
 
-_SLACK = 3.0  # a worker's wall time is so many times the solvers', for encoding and tests
-_SPARE = 20.0  # s: encoding and tests take as long on a small budget
+_SLACK = 3.0 * solvers.BUSY  # a worker's wall time is so many times the solvers'
+_SPARE = 60.0  # s: encoding and tests take as long on a small budget
 _MEMORY = 12 << 30
 
 
@@ -33,7 +33,7 @@ class Limits:
     """How far to go.
 
     bound    rounds of each loop
-    seconds  for the solvers, for each function
+    seconds  processor time of each solver, for each function
     explain, run, proofs  as in `requests.Validate`
     """
 
