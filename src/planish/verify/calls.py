@@ -93,8 +93,7 @@ def _question(machine: Machine, instruction: Instruction) -> Question:
                 machine.undefined(scalar.poison)
             poison = scalar.poison
             if f"nonnull:{at}" in instruction.flags:
-                null = t.eq(pointers.address(machine, scalar), t.bv(0, INDEX))
-                poison = t.or_(poison, null)
+                poison = t.or_(poison, pointers.is_null(machine, scalar))
             block = scalar.block if scalar.block is not None else t.bv(OUTSIDE, PROVENANCE)
             if scalar.block is not None:
                 machine.leaked |= {
@@ -140,6 +139,9 @@ def _answer(machine: Machine, instruction: Instruction, question: Question) -> t
             return answer, True
         if same is not FALSE:
             candidates.append((same, answer))
+    for same, answer in candidates:
+        if machine.certain(same):
+            return answer, True
     answer = _new(machine, instruction, question)
     for same, earlier_answer in candidates[-_MOST_COMPARED:]:
         answer = _either(same, earlier_answer, answer)
@@ -217,6 +219,5 @@ def _result(machine: Machine, instruction: Instruction, result: Meaning | None) 
     if "noundef:result" in promises:
         machine.undefined(poison)
     if "nonnull:result" in promises and result.block is not None:
-        null = t.eq(pointers.address(machine, result), t.bv(0, INDEX))
-        poison = t.or_(poison, null)
+        poison = t.or_(poison, pointers.is_null(machine, result))
     return replace(result, poison=poison)

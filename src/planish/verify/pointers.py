@@ -68,6 +68,20 @@ def address(machine: Machine, pointer: Scalar) -> Term:
     return found
 
 
+def is_null(machine: Machine, pointer: Scalar) -> Term:
+    """Whether a pointer is null; what lies in a variable or a stack slot is not."""
+    whole = address(machine, pointer)
+    root, at = memory.split(whole)
+    shared = machine.shared
+    for name, known in shared.globals.items():
+        if root is shared.base(name) and 0 <= at <= max(known.size, 1):
+            return FALSE
+    for slot in shared.slots.values():
+        if root is slot.base and 0 <= at <= max(slot.size or 1, 1):
+            return FALSE
+    return machine.known(t.eq(whole, t.bv(0, INDEX)))
+
+
 def offset(machine: Machine, instruction: Instruction) -> Meaning:
     """getelementptr."""
     base = machine.scalar(instruction.operands[0])
@@ -245,7 +259,7 @@ def _promised(machine: Machine, instruction: Instruction, result: Meaning) -> Me
         raise Unsupported("metadata on a load of a vector")
     poison = result.poison
     if "!nonnull" in instruction.flags:
-        poison = t.or_(poison, t.eq(address(machine, result), t.bv(0, INDEX)))
+        poison = t.or_(poison, is_null(machine, result))
     if "!range" in instruction.flags:
         width, inside = result.bits.sort, FALSE
         for low, high in instruction.bounds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from planish.verify.terms import FALSE, Term
 
 _ENCODING_SECONDS = 3.0
 _SIDE_SECONDS = 3.0  # for the questions whether the bound is exceeded, or reached at all
+_SETTLE_SECONDS = 0.5
 _NO_UNDEF = "inputs and the memory that was there before are not undef"
 
 
@@ -38,7 +40,7 @@ def validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVer
     """The verdict; raises Unsupported, naming what has no meaning here."""
     query = refine.ask(
         case.source, case.target, request.bound, case.find_source, case.find_target,
-        request.seconds + _ENCODING_SECONDS,
+        request.seconds + _ENCODING_SECONDS, _settler(request, names),
     )  # fmt: skip
     answer = _decide(query, request, names)
     if answer.result == "unsat":
@@ -59,6 +61,23 @@ def validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVer
     if found.grade is Grade.UNKNOWN and request.run:
         return differential.test(case, found)
     return found
+
+
+def _settler(request: Validate, names: Sequence[str]) -> Callable[[Term], bool]:
+    """Small questions during the encoding; all together get as much time as the whole query."""
+    left = request.seconds
+
+    def settle(term: Term) -> bool:
+        nonlocal left
+        if left <= 0:
+            return False
+        started = time.monotonic()
+        seconds = min(left, _SETTLE_SECONDS)
+        answer = solvers.solve([term], seconds=seconds, solvers=names)
+        left -= min(time.monotonic() - started, seconds)
+        return answer.result == "unsat"
+
+    return settle
 
 
 def _decide(query: Query, request: Validate, names: Sequence[str]) -> solvers.Answer:

@@ -162,6 +162,13 @@ def conjuncts(a: Term) -> frozenset[Term]:
     return frozenset(a.args) if a.op == "and" else frozenset((a,))
 
 
+def disjuncts(a: Term) -> frozenset[Term]:
+    """The parts of a disjunction."""
+    if a is FALSE:
+        return frozenset()
+    return frozenset(a.args) if a.op == "or" else frozenset((a,))
+
+
 def either(a: Term, b: Term) -> Term:
     """Disjunction; of `x and c` and `x and not c` it is `x`."""
     parts_a, parts_b = conjuncts(a), conjuncts(b)
