@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planish.verify import intrinsics, memory, pointers, values
+from planish.verify import intrinsics, library, memory, pointers, values
 from planish.verify import terms as t
 from planish.verify.ir import Function, Instruction, Type, Unsupported
 from planish.verify.memory import Block
@@ -45,6 +45,32 @@ def ask(machine: Machine, instruction: Instruction) -> Meaning | None:
     if body is not None and instruction.name not in machine.stack:
         result = _execute(machine, instruction, body)
         return _result(machine, instruction, result)
+    if library.ignores_null(instruction.name) and len(instruction.operands) == 1:
+        return _unless_null(machine, instruction)
+    return _asked(machine, instruction)
+
+
+def _unless_null(machine: Machine, instruction: Instruction) -> Meaning | None:
+    """A call that does nothing with null: both ways are followed, then merged."""
+    null = pointers.is_null(machine, machine.scalar(instruction.operands[0]))
+    before = replace(machine.state, blocks=dict(machine.state.blocks))
+    outer = machine.condition
+    machine.condition = t.and_(outer, t.not_(null))
+    result = _asked(machine, instruction)
+    after = machine.state
+    machine.state = replace(
+        after,
+        blocks=memory.merge_all(null, before.blocks, after.blocks),
+        world=t.ite(null, before.world, after.world),
+        valid=t.ite(null, before.valid, after.valid),
+    )
+    machine.condition = t.or_(t.and_(outer, null), machine.condition)
+    return result
+
+
+def _asked(machine: Machine, instruction: Instruction) -> Meaning | None:
+    """The call as a question to the world."""
+    flags = instruction.flags
     question = _question(machine, instruction)
     answer, known = _answer(machine, instruction, question)
     if not known:
@@ -102,6 +128,12 @@ def _question(machine: Machine, instruction: Instruction) -> Question:
                     if number != OUTSIDE
                 }
             arguments.append((scalar.bits, poison, block))
+    for at in library.read_arguments(instruction.name):
+        pointer = (
+            machine.value(instruction.operands[at]) if at < len(instruction.operands) else None
+        )
+        if isinstance(pointer, Scalar) and pointer.block is not None:
+            machine.undefined(t.or_(pointer.poison, pointers.is_null(machine, pointer)))
     state = machine.state
     escaped: dict[int, Term] = {}
     seen = t.bv(0, INDEX)

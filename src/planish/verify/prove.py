@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planish.base.records import Grade, Verdict
 from planish.llvm.binding import Library
@@ -12,7 +12,7 @@ from planish.llvm.module import Module
 from planish.verify import differential, rebuild, refine, smtlib, solvers
 from planish.verify import terms as t
 from planish.verify.confirm import confirm
-from planish.verify.ir import Function
+from planish.verify.ir import Function, Local
 from planish.verify.refine import Query
 from planish.verify.requests import FunctionVerdict, Validate
 from planish.verify.terms import FALSE, Term
@@ -38,6 +38,47 @@ class Case:
 
 def validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVerdict:
     """The verdict; raises Unsupported, naming what has no meaning here."""
+    return _judged(case, _validate(case, request, names))
+
+
+def run_only(case: Case, found: FunctionVerdict) -> FunctionVerdict:
+    """The verdict of differential execution alone."""
+    return _judged(case, differential.test(case, found))
+
+
+def _judged(case: Case, found: FunctionVerdict) -> FunctionVerdict:
+    """A refutation on an input that no caller may pass is none."""
+    if found.grade is not Grade.REFUTED or not knows_callers(case.source, case.target):
+        return found
+    reason = f"{found.input}; but passes know its callers, which may not pass that"
+    return replace(found, verdict=Verdict(Grade.UNKNOWN), reason=reason, input="")
+
+
+def knows_callers(source: Function, target: Function) -> bool:
+    """Whether the target relies on what the callers of a local function pass: it promises more of
+    an argument, or leaves one unused that the source uses."""
+    if "local" not in source.flags:
+        return False
+    ours, theirs = _used(source), _used(target)
+    return any(
+        {"range", "nonnull", "noalias"} & (b.flags - a.flags)
+        or b.dereferenceable > a.dereferenceable
+        or (a.number in ours and b.number not in theirs)
+        for a, b in zip(source.parameters, target.parameters, strict=True)
+    )
+
+
+def _used(function: Function) -> set[int]:
+    return {
+        operand.value.number
+        for block in function.blocks
+        for instruction in block.instructions
+        for operand in instruction.operands
+        if isinstance(operand.value, Local)
+    }
+
+
+def _validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVerdict:
     query = refine.ask(
         case.source, case.target, request.bound, case.find_source, case.find_target,
         request.seconds + _ENCODING_SECONDS, _settler(request, names),

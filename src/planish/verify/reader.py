@@ -87,6 +87,8 @@ class Reader:
         result = self._type(c.LLVMGetReturnType(c.LLVMGlobalGetValueType(handle)))
         flags = attributes.at(self._library, handle, attributes.RETURN)
         flags |= attributes.of_callee(self._library, handle) & {"nounwind"}
+        if c.LLVMGetLinkage(handle) in _LOCAL:
+            flags |= {"local"}
         return Function(name, result, parameters, blocks, dict(self._globals), flags)
 
     def _number(self, handle: int) -> list[list[int]]:
