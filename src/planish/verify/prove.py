@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from planish.llvm.binding import Library
 from planish.llvm.module import Module
 from planish.verify import differential, rebuild, refine, smtlib, solvers
 from planish.verify import terms as t
+from planish.verify.cfg import shape_of
 from planish.verify.confirm import confirm
 from planish.verify.ir import Function, Local
 from planish.verify.refine import Query
@@ -20,6 +22,7 @@ from planish.verify.terms import FALSE, Term
 _ENCODING_SECONDS = 3.0
 _SIDE_SECONDS = 3.0  # for the questions whether the bound is exceeded, or reached at all
 _SETTLE_SECONDS = 0.5
+_QUESTIONS = 3  # times the time of one question is what all those of a function may take
 _NO_UNDEF = "inputs and the memory that was there before are not undef"
 
 
@@ -38,6 +41,10 @@ class Case:
 
 def validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVerdict:
     """The verdict; raises Unsupported, naming what has no meaning here."""
+    if request.test_first and any(shape_of(f).has_loops for f in (case.source, case.target)):
+        tested = run_only(case, FunctionVerdict(request.function, Verdict(Grade.UNKNOWN)))
+        if tested.grade is not Grade.UNKNOWN:
+            return replace(tested, loops=True)
     return _judged(case, _validate(case, request, names))
 
 
@@ -79,11 +86,12 @@ def _used(function: Function) -> set[int]:
 
 
 def _validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVerdict:
+    budget = _Budget(names, _QUESTIONS * request.seconds)
     query = refine.ask(
         case.source, case.target, request.bound, case.find_source, case.find_target,
-        request.seconds + _ENCODING_SECONDS, _settler(request, names),
+        request.seconds + _ENCODING_SECONDS, budget.settle,
     )  # fmt: skip
-    answer = _decide(query, request, names)
+    answer = _decide(query, request, budget)
     if answer.result == "unsat":
         found = _proved(query, request, names, answer.solver)
         if found.grade is Grade.UNKNOWN and request.run:
@@ -104,49 +112,54 @@ def _validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVe
     return found
 
 
-def _settler(request: Validate, names: Sequence[str]) -> Callable[[Term], bool]:
-    """Small questions during the encoding; all together get as much time as the whole query."""
-    left = request.seconds
+@dataclass
+class _Budget:
+    """Solver time that is left for one function: no chain of questions takes longer than that."""
 
-    def settle(term: Term) -> bool:
-        nonlocal left
-        if left <= 0:
-            return False
-        started = time.monotonic()
-        seconds = min(left, _SETTLE_SECONDS)
-        answer = solvers.solve([term], seconds=seconds, solvers=names)
-        left -= min(time.monotonic() - started, seconds)
-        return answer.result == "unsat"
+    names: Sequence[str]
+    left: float
 
-    return settle
+    def solve(self, term: Term, seconds: float) -> solvers.Answer:
+        """Ask for at most so many seconds, or for what is left."""
+        if self.left <= 0:
+            return solvers.Answer("unknown", reason="the budget of the function is spent")
+        started = time.process_time() + sum(os.times()[2:4])
+        seconds = min(seconds, self.left)
+        answer = solvers.solve([term], seconds=seconds, solvers=self.names)
+        spent = time.process_time() + sum(os.times()[2:4]) - started
+        self.left -= min(spent, seconds)
+        return answer
+
+    def settle(self, term: Term) -> bool:
+        """A small question during the encoding: is the term never true?"""
+        return self.solve(term, _SETTLE_SECONDS).result == "unsat"
 
 
-def _decide(query: Query, request: Validate, names: Sequence[str]) -> solvers.Answer:
+def _decide(query: Query, request: Validate, budget: _Budget) -> solvers.Answer:
     if query.violation is FALSE:
         return solvers.Answer("unsat")
-    answer = solvers.solve([query.violation], seconds=request.seconds, solvers=names)
+    answer = budget.solve(query.violation, request.seconds)
     if answer.result == "unknown":
-        return _by_parts(query, request, names) or answer
+        return _by_parts(query, request, budget) or answer
     if answer.result != "sat":
         return answer
     for mapping in _choices(query):
         [violation] = rebuild.substitute([query.violation], mapping)
         if violation is FALSE:
             return solvers.Answer("unsat")
-        other = solvers.solve([violation], seconds=request.seconds, solvers=names)
+        other = budget.solve(violation, request.seconds)
         if other.result == "unsat":
             return other
     return answer
 
 
-def _by_parts(query: Query, request: Validate, names: Sequence[str]) -> solvers.Answer | None:
+def _by_parts(query: Query, request: Validate, budget: _Budget) -> solvers.Answer | None:
     """Unsat where each kind of violation is, one after another; None where one is not."""
-    seconds = request.seconds / 2
     found = None
     for part in query.parts:
         if part is FALSE:
             continue
-        found = solvers.solve([part], seconds=seconds, solvers=names)
+        found = budget.solve(part, request.seconds / 2)
         if found.result != "unsat":
             return None
     return found

@@ -34,7 +34,7 @@ class Limits:
 
     bound    rounds of each loop
     seconds  processor time of each solver, for each function
-    explain, run, proofs  as in `requests.Validate`
+    explain, run, proofs, test_first  as in `requests.Validate`
     """
 
     bound: int = DEFAULT_BOUND
@@ -42,6 +42,7 @@ class Limits:
     explain: bool = False
     run: bool = True
     proofs: bool = True
+    test_first: bool = False
 
     def __post_init__(self) -> None:
         if self.bound < 1:
@@ -174,6 +175,7 @@ def _call(name: str, keys: Sequence[str], limits: Limits) -> Call:
         limits.explain,
         limits.run,
         limits.proofs,
+        limits.test_first,
     )
     return Call((), request, (keys[0], keys[1]))
 
