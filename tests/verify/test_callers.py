@@ -128,6 +128,23 @@ def test_calls_that_a_solver_finds_the_same_are_matched_in_order(verifier: Verif
     assert _grade(verifier, CALLS.format("%n", "7"), swapped) is Grade.UNKNOWN
 
 
+PROMISED = """declare void @g(ptr)
+define i1 @f(ptr noundef %p) {{
+  call void @g(ptr {} %p)
+  %c = icmp eq ptr %p, null
+  ret i1 {}
+}}"""
+
+
+def test_null_for_nonnull_is_undefined_where_it_is_noundef_too(verifier: Verifier) -> None:
+    both = [PROMISED.format("noundef nonnull", result) for result in ("%c", "false")]
+    assert _grade(verifier, *both) is Grade.PROVED
+    # Without noundef it is poison, which the callee may ignore.
+    for flag in ("nonnull", "noundef"):
+        some = [PROMISED.format(flag, result) for result in ("%c", "false")]
+        assert _grade(verifier, *some) is not Grade.PROVED
+
+
 CLASS = """declare i1 @llvm.is.fpclass.f64(double, i32)
 define i1 @f(double noundef %x) {{
   %r = {}

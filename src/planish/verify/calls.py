@@ -115,11 +115,11 @@ def _question(machine: Machine, instruction: Instruction) -> Question:
     for at, operand in enumerate(instruction.operands):
         meaning = machine.use(operand)
         for scalar in values.leaves(meaning):
-            if f"noundef:{at}" in instruction.flags:
-                machine.undefined(scalar.poison)
             poison = scalar.poison
             if f"nonnull:{at}" in instruction.flags:
                 poison = t.or_(poison, pointers.is_null(machine, scalar))
+            if f"noundef:{at}" in instruction.flags:
+                machine.undefined(poison)
             block = scalar.block if scalar.block is not None else t.bv(OUTSIDE, PROVENANCE)
             if scalar.block is not None:
                 machine.leaked |= {
