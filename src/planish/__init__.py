@@ -192,22 +192,24 @@ def verify(
     from pathlib import Path
 
     from planish.base.errors import UsageError
+    from planish.llvm.frontend import clean_flags, read_module
+    from planish.llvm.toolchain import find_toolchain
     from planish.store.store import Store
     from planish.verify import reproducer
-    from planish.verify.files import read_module
     from planish.verify.verify import Limits, Verifier
 
     limits = Limits(bound, seconds, explain, run)
     if (after is None) == (not passes):
         raise UsageError("compare with what?", hint="give a second file, or passes")
-    first = read_module(Path(before), flags)
+    words = clean_flags(flags)
+    first = read_module(Path(before), words, lambda: find_toolchain().need_front_end())
     if after is None:
         from planish.verify.passes import verify_passes
 
         folder = Path(save) if save is not None else None
         workers = jobs or os.cpu_count() or 1
         return verify_passes(first, passes, limits, functions, workers, folder)
-    second = read_module(Path(after), flags)
+    second = read_module(Path(after), words, lambda: find_toolchain().need_front_end())
     held = Store.open_default() if store else None
     try:
         with Verifier(jobs=jobs or os.cpu_count() or 1, seconds=seconds, store=held) as verifier:

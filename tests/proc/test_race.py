@@ -43,3 +43,17 @@ def test_the_late_are_killed(tmp_path: Path) -> None:
     done = race({"late": late}, lambda _: True, seconds=1)
     assert "no answer" in done.ends["late"]
     assert not Path(f"/proc/{mark.read_text()}").exists()
+
+
+def test_processor_time_is_limited_apart_from_wall_time() -> None:
+    def spin() -> NoReturn:
+        while True:
+            pass
+
+    def sleep() -> int:
+        time.sleep(0.5)
+        return 1
+
+    done = race({"spins": spin}, bool, seconds=30, cpu=0.2)
+    assert done.ends["spins"] == "no answer within 0.2 s"
+    assert race({"sleeps": sleep}, bool, seconds=30, cpu=0.2).value == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from planish.base.errors import UsageError
+from planish.base.errors import Unreadable, UsageError
 from planish.base.records import Grade
 from planish.verify import schedules
 
@@ -23,7 +23,7 @@ HEAD = "einsum mk,kn->mn m=10,k=12,n=9 f32\n"
         ("split Z m 4\nsplit Z n 4\nreorder Z m/4 n/4 m n k\n", Grade.PROVED, ()),
         ("reorder Z n m\nvectorise Z k\n", Grade.REFUTED, ("Z",)),
         ("split_reduction Z k 4\n", Grade.REFUTED, ("Z_parts", "Z")),
-        ("reorder Z q m\n", Grade.REFUTED, ()),
+        ("reorder Z m\nreorder Z m k\n", Grade.REFUTED, ()),
     ],
 )
 def test_a_schedule_is_proved_or_refused_for_a_reason(
@@ -50,6 +50,20 @@ def test_whole_numbers_may_be_summed_in_any_order() -> None:
 def test_a_file_that_names_no_program_is_told(text: str) -> None:
     with pytest.raises(UsageError):
         schedules.read_task(text)
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("reorder Z q m", "unknown loop of Z 'q'"),
+        ("split Y k 4", "unknown stage 'Y'"),
+        ("split Z k four", "cannot read the schedule step"),
+        ("splt Z k 4", "unknown schedule step 'splt'"),
+    ],
+)
+def test_a_step_that_names_what_is_not_there_is_no_refutation(step: str, words: str) -> None:
+    with pytest.raises(Unreadable, match=words.replace("Z", _stage())):
+        schedules.check(*schedules.read_task(HEAD + step.replace("Z", _stage())))
 
 
 def _stage() -> str:

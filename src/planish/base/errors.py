@@ -25,6 +25,10 @@ class UsageError(PlanishError):
     """An argument, option or file that the user gave does not fit."""
 
 
+class Unreadable(UsageError):
+    """Words that mean nothing: a misspelt name, a number that is none."""
+
+
 class ToolchainError(PlanishError):
     """No compiler or library was found, or those found do not fit together."""
 
@@ -60,7 +64,7 @@ class TraceError(PlanishError):
         self.position = position
 
 
-def unknown(kind: str, name: str, choices: Iterable[str]) -> UsageError:
+def unknown(kind: str, name: str, choices: Iterable[str]) -> Unreadable:
     """The error for a name that is not one of `choices`; it lists the near matches."""
     known = sorted(set(choices))
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
@@ -70,4 +74,4 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> UsageError:
         hint = "known: " + ", ".join(known)
     else:
         hint = f"{len(known)} are known, for instance " + ", ".join(known[:6])
-    return UsageError(f"unknown {kind} '{name}'", hint=hint)
+    return Unreadable(f"unknown {kind} '{name}'", hint=hint)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from planish.base.errors import CompileError, UsageError
+from planish.base.files import read_bytes
 from planish.llvm.toolchain import FrontEnd
 
 C_SUFFIXES = frozenset({".c", ".i"})
@@ -50,6 +51,25 @@ _FRAME_FLAGS = frozenset({
     "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-mframe-chain=aapcs",
     "-mframe-chain=aapcs+leaf", "-pg", "-p", "-finstrument-functions",
 })  # fmt: skip
+
+
+def check_suffix(path: Path) -> None:
+    """Raises UsageError for a file that is no source that Planish knows."""
+    if path.suffix not in SOURCE_SUFFIXES:
+        known = ", ".join(sorted(SOURCE_SUFFIXES))
+        raise UsageError(f"{path} is no source that Planish knows", hint=f"one of {known}")
+
+
+def read_module(path: Path, flags: Sequence[str], need: Callable[[], FrontEnd]) -> bytes:
+    """Bitcode or textual IR as it stands; C and C++ compiled without optimisation.
+
+    need  gives the front end, where one is needed
+    Raises UsageError or CompileError for a file that cannot be read or compiled.
+    """
+    check_suffix(path)
+    if path.suffix in IR_SUFFIXES:
+        return read_bytes(path)
+    return compile_to_bitcode(need(), path, flags)
 
 
 def clean_flags(flags: Iterable[str]) -> tuple[str, ...]:

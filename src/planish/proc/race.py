@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+_LATE = "no answer within"
+
 
 @dataclass(frozen=True)
 class Finish:
@@ -32,11 +34,14 @@ def race(
     useful: Callable[[Any], bool],
     *,
     seconds: float,
+    cpu: float | None = None,
     memory: int = 3 << 30,
 ) -> Finish:
     """Run all at once; the first answer that is useful ends the others.
 
     seconds  wall time for all of them
+    cpu      processor time for each: what is answered then does not depend on how busy the
+             machine is
     memory   address space that each may add to what this process has
     Where none is useful, `winner` is empty and `value` None.
     """
@@ -45,7 +50,7 @@ def race(
     deadline = time.monotonic() + seconds
     try:
         for name, runner in runners.items():
-            pid, handle = _fork(runner, seconds, memory)
+            pid, handle = _fork(runner, seconds, cpu, memory)
             running[handle] = (name, pid, bytearray())
         while running:
             left = deadline - time.monotonic()
@@ -63,8 +68,8 @@ def race(
                 ok, value = _result(pid, bytes(data))
                 if ok and useful(value):
                     return Finish(name, value, ends)
-                ends[name] = str(value)
-        ends.update({name: f"no answer within {seconds:g} s" for name, _, _ in running.values()})
+                ends[name] = f"{_LATE} {cpu:g} s" if value == signal.SIGPROF.name else str(value)
+        ends.update({name: f"{_LATE} {seconds:g} s" for name, _, _ in running.values()})
         return Finish("", None, ends)
     finally:
         for handle, (_, pid, _) in running.items():
@@ -74,7 +79,9 @@ def race(
             os.waitpid(pid, 0)
 
 
-def _fork(runner: Callable[[], Any], seconds: float, memory: int) -> tuple[int, int]:
+def _fork(
+    runner: Callable[[], Any], seconds: float, cpu: float | None, memory: int
+) -> tuple[int, int]:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid:
@@ -85,6 +92,9 @@ def _fork(runner: Callable[[], Any], seconds: float, memory: int) -> tuple[int, 
         os.close(reader)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, seconds + 1)
+        if cpu is not None:
+            signal.signal(signal.SIGPROF, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_PROF, cpu)
         _limit(memory)
         try:
             answer = (True, runner())

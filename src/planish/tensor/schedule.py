@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from planish.base.errors import UsageError, unknown
+from planish.base.errors import Unreadable, unknown
 from planish.tensor import primitives
 from planish.tensor.loops import Nest, parse_block, plain
 from planish.tensor.program import Program
@@ -34,7 +34,7 @@ class Step:
         try:
             return _READERS[self.name](nest, self.words)
         except (IndexError, ValueError):
-            raise UsageError(
+            raise Unreadable(
                 f"cannot read the schedule step '{self}'", hint=f"write: {_FORMS[self.name]}"
             ) from None
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planish.base.errors import ToolchainError, UsageError, unknown
-from planish.base.files import read_bytes
 from planish.base.hashing import digest
 from planish.llvm import frontend
 from planish.llvm.recipe import Recipe
@@ -132,18 +131,13 @@ def load(path: Path, request: Request, toolchain: Toolchain, pool: Pool) -> Task
 
 def read_source(path: Path, request: Request, toolchain: Toolchain) -> bytes:
     """The module before any pass: bitcode from the front end, or the file itself."""
-    if path.suffix not in frontend.SOURCE_SUFFIXES:
-        known = ", ".join(sorted(frontend.SOURCE_SUFFIXES))
-        raise UsageError(f"{path} is no source that Planish knows", hint=f"one of {known}")
+    frontend.check_suffix(path)
     if request.level not in frontend.LEVELS:
         raise unknown("baseline", request.level, frontend.LEVELS)
     if request.triple:
         architecture(request.triple)
-    if path.suffix in frontend.IR_SUFFIXES:
-        return read_bytes(path)
-    flags = request.front_end_flags()
-    words = (*flags, *request.dependencies)
-    return frontend.compile_to_bitcode(toolchain.need_front_end(), path, words)
+    words = (*request.front_end_flags(), *request.dependencies)
+    return frontend.read_module(path, words, toolchain.need_front_end)
 
 
 def make_task(

@@ -31,6 +31,12 @@ def at(library: Library, function: int, index: int) -> frozenset[str]:
     )
 
 
+def has(library: Library, function: int, name: str) -> bool:
+    """Whether a function has an attribute of its own."""
+    c = library.c
+    return bool(c.LLVMGetEnumAttributeAtIndex(function, FUNCTION, _kind(c, name)))
+
+
 def number(library: Library, function: int, index: int, name: str) -> int:
     """The number of an attribute; 0 where it is absent."""
     c = library.c

@@ -13,7 +13,7 @@ from planish.store.store import Key, Store
 from planish.verify.requests import FunctionVerdict
 
 # Part of every key: a new version of the encoding forgets the verdicts of the old one.
-SEMANTICS = "verify-1"
+SEMANTICS = "verify-2"
 
 
 class _Limits(Protocol):
@@ -27,6 +27,8 @@ class _Limits(Protocol):
     def run(self) -> bool: ...
     @property
     def proofs(self) -> bool: ...
+    @property
+    def test_first(self) -> bool: ...
 
 
 class Cache:
@@ -61,7 +63,7 @@ class Cache:
 def _key(before: str, after: str, modules: Sequence[str], limits: _Limits) -> Key:
     # The modules count, too: callees that are inlined and contents of constants enter the verdict.
     task = digest(before, after, *modules)
-    goal = f"{limits.bound} {limits.seconds:g} {limits.run} {limits.proofs}"
+    goal = f"{limits.bound} {limits.seconds:g} {limits.run} {limits.proofs} {limits.test_first}"
     return Key(task, "", f"verify {goal}", SEMANTICS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planish.verify import intrinsics, memory, pointers, values
+from planish.verify import intrinsics, library, memory, pointers, values
 from planish.verify import terms as t
 from planish.verify.ir import Function, Instruction, Type, Unsupported
 from planish.verify.memory import Block
@@ -45,6 +45,32 @@ def ask(machine: Machine, instruction: Instruction) -> Meaning | None:
     if body is not None and instruction.name not in machine.stack:
         result = _execute(machine, instruction, body)
         return _result(machine, instruction, result)
+    if library.ignores_null(instruction.name) and len(instruction.operands) == 1:
+        return _unless_null(machine, instruction)
+    return _asked(machine, instruction)
+
+
+def _unless_null(machine: Machine, instruction: Instruction) -> Meaning | None:
+    """A call that does nothing with null: both ways are followed, then merged."""
+    null = pointers.is_null(machine, machine.scalar(instruction.operands[0]))
+    before = replace(machine.state, blocks=dict(machine.state.blocks))
+    outer = machine.condition
+    machine.condition = t.and_(outer, t.not_(null))
+    result = _asked(machine, instruction)
+    after = machine.state
+    machine.state = replace(
+        after,
+        blocks=memory.merge_all(null, before.blocks, after.blocks),
+        world=t.ite(null, before.world, after.world),
+        valid=t.ite(null, before.valid, after.valid),
+    )
+    machine.condition = t.or_(t.and_(outer, null), machine.condition)
+    return result
+
+
+def _asked(machine: Machine, instruction: Instruction) -> Meaning | None:
+    """The call as a question to the world."""
+    flags = instruction.flags
     question = _question(machine, instruction)
     answer, known = _answer(machine, instruction, question)
     if not known:
@@ -89,12 +115,11 @@ def _question(machine: Machine, instruction: Instruction) -> Question:
     for at, operand in enumerate(instruction.operands):
         meaning = machine.use(operand)
         for scalar in values.leaves(meaning):
-            if f"noundef:{at}" in instruction.flags:
-                machine.undefined(scalar.poison)
             poison = scalar.poison
             if f"nonnull:{at}" in instruction.flags:
-                null = t.eq(pointers.address(machine, scalar), t.bv(0, INDEX))
-                poison = t.or_(poison, null)
+                poison = t.or_(poison, pointers.is_null(machine, scalar))
+            if f"noundef:{at}" in instruction.flags:
+                machine.undefined(poison)
             block = scalar.block if scalar.block is not None else t.bv(OUTSIDE, PROVENANCE)
             if scalar.block is not None:
                 machine.leaked |= {
@@ -103,6 +128,12 @@ def _question(machine: Machine, instruction: Instruction) -> Question:
                     if number != OUTSIDE
                 }
             arguments.append((scalar.bits, poison, block))
+    for at in library.read_arguments(instruction.name):
+        pointer = (
+            machine.value(instruction.operands[at]) if at < len(instruction.operands) else None
+        )
+        if isinstance(pointer, Scalar) and pointer.block is not None:
+            machine.undefined(t.or_(pointer.poison, pointers.is_null(machine, pointer)))
     state = machine.state
     escaped: dict[int, Term] = {}
     seen = t.bv(0, INDEX)
@@ -140,6 +171,9 @@ def _answer(machine: Machine, instruction: Instruction, question: Question) -> t
             return answer, True
         if same is not FALSE:
             candidates.append((same, answer))
+    for same, answer in candidates:
+        if machine.certain(same):
+            return answer, True
     answer = _new(machine, instruction, question)
     for same, earlier_answer in candidates[-_MOST_COMPARED:]:
         answer = _either(same, earlier_answer, answer)
@@ -217,6 +251,5 @@ def _result(machine: Machine, instruction: Instruction, result: Meaning | None) 
     if "noundef:result" in promises:
         machine.undefined(poison)
     if "nonnull:result" in promises and result.block is not None:
-        null = t.eq(pointers.address(machine, result), t.bv(0, INDEX))
-        poison = t.or_(poison, null)
+        poison = t.or_(poison, pointers.is_null(machine, result))
     return replace(result, poison=poison)

@@ -52,13 +52,37 @@ def sign(a: Term) -> Term:
 
 def is_nan(a: Term) -> Term:
     """An exponent of ones and a mantissa that is not zero."""
-    infinity = ((1 << (a.sort - 1 - _MANTISSA[a.sort])) - 1) << _MANTISSA[a.sort]
-    return t.ult(t.bv(infinity, a.sort), absolute(a))
+    return t.ult(t.bv(_infinity(a.sort), a.sort), absolute(a))
 
 
 def is_infinite(a: Term) -> Term:
-    infinity = ((1 << (a.sort - 1 - _MANTISSA[a.sort])) - 1) << _MANTISSA[a.sort]
-    return t.eq(absolute(a), t.bv(infinity, a.sort))
+    return t.eq(absolute(a), t.bv(_infinity(a.sort), a.sort))
+
+
+def _infinity(width: int) -> int:
+    """The bits of positive infinity."""
+    return ((1 << (width - 1 - _MANTISSA[width])) - 1) << _MANTISSA[width]
+
+
+def is_class(a: Term, mask: int) -> Term:
+    """llvm.is.fpclass: whether a number is of one of the classes of the mask (LangRef)."""
+    plain, zero = absolute(a), t.bv(0, a.sort)
+    negative = t.bv_to_bool(sign(a))
+    infinity, normal = t.bv(_infinity(a.sort), a.sort), t.bv(1 << _MANTISSA[a.sort], a.sort)
+    quiet = t.bv(_infinity(a.sort) | 1 << (_MANTISSA[a.sort] - 1), a.sort)
+    nan = is_nan(a)
+    finite = t.ult(plain, infinity)
+    of_size = (
+        t.eq(plain, infinity),
+        t.and_(finite, t.not_(t.ult(plain, normal))),
+        t.and_(t.ult(plain, normal), t.not_(t.eq(plain, zero))),
+        t.eq(plain, zero),
+    )
+    # Bits of the mask: NaNs, then from negative infinity up to positive infinity.
+    classes = [t.and_(nan, t.ult(plain, quiet)), t.not_(t.ult(plain, quiet))]
+    classes += [t.and_(negative, one) for one in of_size]
+    classes += [t.and_(t.not_(negative), one) for one in reversed(of_size)]
+    return t.or_(*(one for at, one in enumerate(classes) if mask >> at & 1))
 
 
 def compare(predicate: str, a: Term, b: Term) -> Term:

@@ -153,6 +153,25 @@ class Machine:
         if whole is not FALSE:
             self.undefineds.append(whole)
 
+    def known(self, term: Term) -> Term:
+        """The term, or its value where the path or the source's being defined tells it."""
+        path = t.conjuncts(self.condition)
+        if t.not_(term) in path or term in self.shared.never:
+            return FALSE
+        return TRUE if term in path or t.not_(term) in self.shared.never else term
+
+    def certain(self, term: Term) -> bool:
+        """Whether the term holds wherever this is reached, by a solver's word.
+
+        What the target does where it is undefined already is of no account.
+        """
+        if self.side != "t":
+            return False
+        facts = [t.not_(never) for never in self.shared.never]
+        facts += [t.not_(undefined) for undefined in self.undefineds]
+        wrong = t.and_(*self.shared.facts, *facts, self.condition, t.not_(term))
+        return wrong is FALSE or self.shared.settle(wrong)
+
     def unwind(self, when: Term, thrown: Scalar) -> None:
         """Leave by an exception where the condition holds, with memory as it now is."""
         gone = t.and_(self.condition, when)

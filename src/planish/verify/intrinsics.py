@@ -149,6 +149,18 @@ def _assume(machine: Machine, instruction: Instruction) -> None:
     machine.undefined(t.or_(held.poison, t.not_(t.bv_to_bool(held.bits))))
 
 
+def _is_class(machine: Machine, instruction: Instruction) -> Meaning:
+    value, mask = machine.use(instruction.operands[0]), instruction.operands[1].value
+    assert isinstance(mask, Number)
+
+    def work(a: Scalar) -> Scalar:
+        return Scalar(t.bool_to_bv(floats.is_class(a.bits, mask.value)), a.poison, None, a.undefs)
+
+    if isinstance(value, Group):
+        return Group(tuple(work(part) for part in value.parts if isinstance(part, Scalar)))
+    return work(value)
+
+
 def _first(machine: Machine, instruction: Instruction) -> Meaning:
     return machine.value(instruction.operands[0])
 
@@ -269,7 +281,7 @@ _HANDLERS: dict[str, Callable[[Machine, Instruction], Meaning | None]] = {
     "bitreverse": _simple(lambda a: integers.reverse(a, 1)),
     "fshl": _simple(lambda a, b, c: integers.funnel(a, b, c, left=True)),
     "fshr": _simple(lambda a, b, c: integers.funnel(a, b, c, left=False)),
-    "fabs": _simple(floats.absolute), "copysign": _simple(_copysign),
+    "is.fpclass": _is_class, "fabs": _simple(floats.absolute), "copysign": _simple(_copysign),
     "assume": _assume, "expect": _first, "expect.with": _first, "ssa.copy": _first,
     "trap": _trap, "debugtrap": _trap, "ubsantrap": _trap,
     "memcpy": _copy, "memmove": _copy, "memcpy.inline": _copy,

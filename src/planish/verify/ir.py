@@ -158,7 +158,8 @@ class Global:
 
 @dataclass(frozen=True)
 class Function:
-    """A function with a body. Block 0 is the entry; `flags` of its result, and nounwind."""
+    """A function with a body. Block 0 is the entry; `flags` of its result, nounwind, and
+    local: no other module calls it."""
 
     name: str
     result: Type

@@ -19,6 +19,7 @@ from planish.verify.terms import BYTE, FALSE, INDEX, MEMORY, Term
 from planish.verify.values import OUTSIDE, PROVENANCE, Fresh, Scalar
 
 INITIAL = "memory"  # the variable of what was outside at the entry
+_MOST_ORIGINS = 64
 _UNKNOWN_ORIGIN = "pointer of unknown origin"
 
 
@@ -193,7 +194,7 @@ def origins(block: Term, others: frozenset[int]) -> list[tuple[Term, int]]:
                 whole = t.and_(guard, condition)
                 found[number] = t.or_(found.get(number, FALSE), whole)
         return [(condition, number) for number, condition in sorted(found.items())]
-    if len(others) > 16:
+    if len(others) > _MOST_ORIGINS:
         raise Unsupported(_UNKNOWN_ORIGIN)
     cases = [(t.eq(block, t.bv(number, PROVENANCE)), number) for number in sorted(others)]
     rest = t.not_(t.or_(*(condition for condition, _ in cases)))

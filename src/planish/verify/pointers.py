@@ -68,6 +68,20 @@ def address(machine: Machine, pointer: Scalar) -> Term:
     return found
 
 
+def is_null(machine: Machine, pointer: Scalar) -> Term:
+    """Whether a pointer is null; what lies in a variable or a stack slot is not."""
+    whole = address(machine, pointer)
+    root, at = memory.split(whole)
+    shared = machine.shared
+    for name, known in shared.globals.items():
+        if root is shared.base(name) and 0 <= at <= max(known.size, 1):
+            return FALSE
+    for slot in shared.slots.values():
+        if root is slot.base and 0 <= at <= max(slot.size or 1, 1):
+            return FALSE
+    return machine.known(t.eq(whole, t.bv(0, INDEX)))
+
+
 def offset(machine: Machine, instruction: Instruction) -> Meaning:
     """getelementptr."""
     base = machine.scalar(instruction.operands[0])
@@ -119,14 +133,17 @@ def _wraps(base: Term, total: Term) -> Term:
 
 
 def _out_of_bounds(machine: Machine, base: Scalar, total: Term) -> Term:
-    """inbounds leads out of the block; of blocks of unknown size only wrapping is known."""
+    """inbounds leads out of the block. Of those of unknown size is known that they do not wrap,
+    and that null lies in none."""
     assert base.block is not None
     if total.constant and t.value_of(total) == 0:
         return FALSE
     found = FALSE
     for condition, number in memory.origins(base.block, machine.leaked):
         if number == OUTSIDE:
-            bad = _wraps(base.bits, total)
+            zero = t.bv(0, INDEX)
+            from_null = t.and_(t.eq(base.bits, zero), t.not_(t.eq(total, zero)))
+            bad = t.or_(_wraps(base.bits, total), from_null)
         else:
             size = machine.shared.slots[number].size
             assert size is not None
@@ -242,7 +259,7 @@ def _promised(machine: Machine, instruction: Instruction, result: Meaning) -> Me
         raise Unsupported("metadata on a load of a vector")
     poison = result.poison
     if "!nonnull" in instruction.flags:
-        poison = t.or_(poison, t.eq(result.bits, t.bv(0, result.bits.sort)))
+        poison = t.or_(poison, is_null(machine, result))
     if "!range" in instruction.flags:
         width, inside = result.bits.sort, FALSE
         for low, high in instruction.bounds:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planish.base.records import Grade, Verdict
 from planish.llvm.binding import Library
 from planish.llvm.module import Module
 from planish.verify import differential, rebuild, refine, smtlib, solvers
 from planish.verify import terms as t
+from planish.verify.cfg import shape_of
 from planish.verify.confirm import confirm
-from planish.verify.ir import Function
+from planish.verify.ir import Function, Local
 from planish.verify.refine import Query
 from planish.verify.requests import FunctionVerdict, Validate
 from planish.verify.terms import FALSE, Term
 
 _ENCODING_SECONDS = 3.0
 _SIDE_SECONDS = 3.0  # for the questions whether the bound is exceeded, or reached at all
+_SETTLE_SECONDS = 0.5
+_QUESTIONS = 3  # times the time of one question is what all those of a function may take
 _NO_UNDEF = "inputs and the memory that was there before are not undef"
 
 
@@ -36,11 +41,57 @@ class Case:
 
 def validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVerdict:
     """The verdict; raises Unsupported, naming what has no meaning here."""
+    if request.test_first and any(shape_of(f).has_loops for f in (case.source, case.target)):
+        tested = run_only(case, FunctionVerdict(request.function, Verdict(Grade.UNKNOWN)))
+        if tested.grade is not Grade.UNKNOWN:
+            return replace(tested, loops=True)
+    return _judged(case, _validate(case, request, names))
+
+
+def run_only(case: Case, found: FunctionVerdict) -> FunctionVerdict:
+    """The verdict of differential execution alone."""
+    return _judged(case, differential.test(case, found))
+
+
+def _judged(case: Case, found: FunctionVerdict) -> FunctionVerdict:
+    """A refutation on an input that no caller may pass is none."""
+    if found.grade is not Grade.REFUTED or not knows_callers(case.source, case.target):
+        return found
+    reason = f"{found.input}; but passes know its callers, which may not pass that"
+    return replace(found, verdict=Verdict(Grade.UNKNOWN), reason=reason, input="")
+
+
+def knows_callers(source: Function, target: Function) -> bool:
+    """Whether the target relies on what the callers of a local function pass: it promises more of
+    an argument, or leaves one unused that the source uses."""
+    if "local" not in source.flags:
+        return False
+    ours, theirs = _used(source), _used(target)
+    return any(
+        {"range", "nonnull", "noalias"} & (b.flags - a.flags)
+        or b.dereferenceable > a.dereferenceable
+        or (a.number in ours and b.number not in theirs)
+        for a, b in zip(source.parameters, target.parameters, strict=True)
+    )
+
+
+def _used(function: Function) -> set[int]:
+    return {
+        operand.value.number
+        for block in function.blocks
+        for instruction in block.instructions
+        for operand in instruction.operands
+        if isinstance(operand.value, Local)
+    }
+
+
+def _validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVerdict:
+    budget = _Budget(names, _QUESTIONS * request.seconds)
     query = refine.ask(
         case.source, case.target, request.bound, case.find_source, case.find_target,
-        request.seconds + _ENCODING_SECONDS,
+        request.seconds + _ENCODING_SECONDS, budget.settle,
     )  # fmt: skip
-    answer = _decide(query, request, names)
+    answer = _decide(query, request, budget)
     if answer.result == "unsat":
         found = _proved(query, request, names, answer.solver)
         if found.grade is Grade.UNKNOWN and request.run:
@@ -61,32 +112,54 @@ def validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVer
     return found
 
 
-def _decide(query: Query, request: Validate, names: Sequence[str]) -> solvers.Answer:
+@dataclass
+class _Budget:
+    """Solver time that is left for one function: no chain of questions takes longer than that."""
+
+    names: Sequence[str]
+    left: float
+
+    def solve(self, term: Term, seconds: float) -> solvers.Answer:
+        """Ask for at most so many seconds, or for what is left."""
+        if self.left <= 0:
+            return solvers.Answer("unknown", reason="the budget of the function is spent")
+        started = time.process_time() + sum(os.times()[2:4])
+        seconds = min(seconds, self.left)
+        answer = solvers.solve([term], seconds=seconds, solvers=self.names)
+        spent = time.process_time() + sum(os.times()[2:4]) - started
+        self.left -= min(spent, seconds)
+        return answer
+
+    def settle(self, term: Term) -> bool:
+        """A small question during the encoding: is the term never true?"""
+        return self.solve(term, _SETTLE_SECONDS).result == "unsat"
+
+
+def _decide(query: Query, request: Validate, budget: _Budget) -> solvers.Answer:
     if query.violation is FALSE:
         return solvers.Answer("unsat")
-    answer = solvers.solve([query.violation], seconds=request.seconds, solvers=names)
+    answer = budget.solve(query.violation, request.seconds)
     if answer.result == "unknown":
-        return _by_parts(query, request, names) or answer
+        return _by_parts(query, request, budget) or answer
     if answer.result != "sat":
         return answer
     for mapping in _choices(query):
         [violation] = rebuild.substitute([query.violation], mapping)
         if violation is FALSE:
             return solvers.Answer("unsat")
-        other = solvers.solve([violation], seconds=request.seconds, solvers=names)
+        other = budget.solve(violation, request.seconds)
         if other.result == "unsat":
             return other
     return answer
 
 
-def _by_parts(query: Query, request: Validate, names: Sequence[str]) -> solvers.Answer | None:
+def _by_parts(query: Query, request: Validate, budget: _Budget) -> solvers.Answer | None:
     """Unsat where each kind of violation is, one after another; None where one is not."""
-    seconds = request.seconds / 2
     found = None
     for part in query.parts:
         if part is FALSE:
             continue
-        found = solvers.solve([part], seconds=seconds, solvers=names)
+        found = budget.solve(part, request.seconds / 2)
         if found.result != "unsat":
             return None
     return found

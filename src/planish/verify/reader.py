@@ -44,6 +44,7 @@ from planish.verify.opcodes import (
 _MOST_ELEMENTS = 4096  # of a constant table; a longer one is read as unknown
 _EFFECT = "!"  # begins the name of what is no function: an atomic or volatile access, assembly
 _EFFECTS = frozenset({"fence", "cmpxchg", "atomicrmw", "va_arg"})
+_CONSTANT = re.compile(r"\b(i\d+|ptr|half|float|double) (-?\d[\w.+-]*|null|true|false)(?![\w.])")
 _NOTHING = -9  # the local that a branch behind an invoke defines
 _LOCAL = (8, 9)  # LLVMLinkage: internal, private
 _FAST = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn")
@@ -72,6 +73,8 @@ class Reader:
             raise Unsupported("big-endian target")
         if c.LLVMPointerSize(self._layout) != 8:
             raise Unsupported("pointers that are not 64 bits wide")
+        if attributes.has(self._library, handle, "null_pointer_is_valid"):
+            raise Unsupported("function in which null may be accessed")
         if c.LLVMIsFunctionVarArg(c.LLVMGlobalGetValueType(handle)):
             raise Unsupported("function with variable arguments")
         self._globals, self._locals, self._blocks = {}, {}, {}
@@ -84,6 +87,8 @@ class Reader:
         result = self._type(c.LLVMGetReturnType(c.LLVMGlobalGetValueType(handle)))
         flags = attributes.at(self._library, handle, attributes.RETURN)
         flags |= attributes.of_callee(self._library, handle) & {"nounwind"}
+        if c.LLVMGetLinkage(handle) in _LOCAL:
+            flags |= {"local"}
         return Function(name, result, parameters, blocks, dict(self._globals), flags)
 
     def _number(self, handle: int) -> list[list[int]]:
@@ -312,6 +317,7 @@ class Reader:
         words = text_of(self._library, c.LLVMPrintValueToString(value)).strip()
         words = words.partition(" = ")[2] if " = " in words else words
         words = re.sub(r"[%@][\w.$-]+|%\"[^\"]*\"|@\"[^\"]*\"|, ![^,]*", "", words)
+        words = _CONSTANT.sub(r"\1 ", words)
         operand_types = [str(self._type(c.LLVMTypeOf(c.LLVMGetOperand(value, i))))
                          for i in range(c.LLVMGetNumOperands(value))]  # fmt: skip
         return f"{_EFFECT}{' '.join([words, *operand_types])}"

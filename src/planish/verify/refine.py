@@ -75,10 +75,13 @@ def ask(
     find_source: Find = lambda _: None,
     find_target: Find = lambda _: None,
     seconds: float = 3600.0,
+    settle: Callable[[Term], bool] = lambda _: False,
 ) -> Query:
     """Encode both; raises Unsupported, naming what has no meaning here.
 
     seconds  of this process's time for the encoding
+    settle   asks a solver whether a term is never true: then a call of the target that is shown to
+             ask what one of the source asked has its answer, and what follows is the same terms
     find_source, find_target  the bodies of callees, which are executed where the two versions do
     not call them equally often: one of them has been inlined
     """
@@ -88,6 +91,8 @@ def ask(
     add_globals(shared, [*ours.values(), *theirs.values()])
     add_callees(shared, [source, target, *ours.values(), *theirs.values()])
     before = encode(source, shared, "s", bound, ours)
+    shared.never = t.disjuncts(t.or_(before.undefined, before.incomplete))
+    shared.settle = settle
     after = encode(target, shared, "t", bound, theirs)
     return compare(shared, before, after)
 

@@ -27,6 +27,7 @@ class Validate:
     explain  give the query back where it is not decided
     run      confirm by running and test by running; without it, only proofs count
     proofs   try to prove; without it, only runs count
+    test_first  functions with loops are run before a proof is tried, and then none is
     """
 
     before: str
@@ -37,6 +38,7 @@ class Validate:
     explain: bool = False
     run: bool = True
     proofs: bool = True
+    test_first: bool = False
 
 
 @dataclass(frozen=True)

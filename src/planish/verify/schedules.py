@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planish.base.errors import UsageError
+from planish.base.errors import Unreadable, UsageError
 from planish.base.records import Grade, Verdict
 from planish.tensor.einsum import einsum_program, extents_of, parse_spec
 from planish.tensor.loops import For, Nest, path_of
@@ -80,9 +80,12 @@ def check(program: Program, schedule: Schedule, *, reassociate: bool = False) ->
     """The verdict; a step that may not be taken is refuted with its reason.
 
     reassociate  floating-point reductions may be taken in another order
+    Raises Unreadable for a step that names what is not there: that is no verdict.
     """
     try:
         nest = schedule.apply(program)
+    except Unreadable:
+        raise
     except UsageError as error:
         return LoopVerdict(Verdict(Grade.REFUTED), reason=error.message)
     missed = next((words for s in nest.program.stages if (words := _visits(nest, s))), "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from planish.verify import terms as t
@@ -62,6 +62,8 @@ class Shared:
     accesses  (type tag, address, bytes, condition) of the source's accesses outside with a tag
     known     bytes outside that are known, by address
     deadline  of the encoding, by the process's own clock
+    never     what the source's being defined rules out; known while the target is encoded
+    settle    asks a solver whether a term is never true
     free      stack slots of the source that have no counterpart yet
     restricts_aliasing  the source promises by `noalias` which accesses do not overlap
     callees   what is known of functions by name: passes infer it for all calls at once
@@ -85,14 +87,17 @@ class Shared:
     free: list[tuple[Instruction, int]] = field(default_factory=list)
     next_slot: int = OUTSIDE + 1
     deadline: float = math.inf
+    never: frozenset[Term] = frozenset()
+    settle: Callable[[Term], bool] = lambda _: False
 
     def address(self, name: str) -> tuple[int, Term]:
         """Block and offset of a global."""
         if name in self.tables:
             return self.tables[name], t.bv(0, INDEX)
-        return OUTSIDE, self._base(name)
+        return OUTSIDE, self.base(name)
 
-    def _base(self, name: str) -> Term:
+    def base(self, name: str) -> Term:
+        """The address of a global as a number."""
         zeros = max(self.globals[name].align, 1).bit_length() - 1
         # One name for each alignment: a variable has one sort.
         free = t.var(f"address of {name} / {1 << zeros}", INDEX - zeros)
@@ -174,12 +179,12 @@ def _add_global(shared: Shared, name: str, known: Global) -> None:
         if number >= 1 << PROVENANCE:
             raise Unsupported("more than 512 constant tables")
         shared.tables[name] = number
-        shared.slots[number] = Slot(known.size, shared._base(name), known.align, True)
+        shared.slots[number] = Slot(known.size, shared.base(name), known.align, True)
 
 
 def _separate_globals(shared: Shared) -> None:
     """Globals are not null, do not wrap and do not overlap."""
-    placed = [(shared._base(name), max(known.size, 1)) for name, known in shared.globals.items()]
+    placed = [(shared.base(name), max(known.size, 1)) for name, known in shared.globals.items()]
     ends = []
     for base, size in placed:
         end = t.add(base, t.bv(size, INDEX))

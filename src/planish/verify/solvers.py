@@ -11,6 +11,7 @@ from planish.proc.race import race
 from planish.verify import smtlib
 from planish.verify.terms import BOOL, Term
 
+BUSY = 8  # on a busy machine a second of processor time takes up to so many
 INSTALL = "pip install 'planish[verify]'"
 
 
@@ -55,13 +56,16 @@ def solve(
 ) -> Answer:
     """Ask all solvers; the first that decides wins.
 
+    seconds  of processor time for each solver
     wanted  variables and other terms whose values are asked for
     """
     text = smtlib.script(assertions, wanted)
     runners: dict[str, Callable[[], Answer]] = {}
     for name in solvers:
-        runners[name] = _runner(name, text, wanted, seconds)
-    done = race(runners, lambda answer: answer.result != "unknown", seconds=seconds)
+        runners[name] = _runner(name, text, wanted)
+    done = race(
+        runners, lambda answer: answer.result != "unknown", seconds=seconds * BUSY, cpu=seconds
+    )
     if done.winner:
         answer = done.value
         return Answer(answer.result, answer.model, done.winner)
@@ -69,18 +73,17 @@ def solve(
     return Answer("unknown", reason=reason)
 
 
-def _runner(name: str, text: str, wanted: Sequence[Term], seconds: float) -> Callable[[], Answer]:
+def _runner(name: str, text: str, wanted: Sequence[Term]) -> Callable[[], Answer]:
     def run() -> Answer:
-        return (_z3 if name == "z3" else _bitwuzla)(text, wanted, seconds)
+        return (_z3 if name == "z3" else _bitwuzla)(text, wanted)
 
     return run
 
 
-def _z3(text: str, wanted: Sequence[Term], seconds: float) -> Answer:
+def _z3(text: str, wanted: Sequence[Term]) -> Answer:
     import z3
 
     solver = z3.Solver()
-    solver.set("timeout", int(seconds * 1000))
     solver.from_string(text)
     result = solver.check()
     if result == z3.unsat:
@@ -96,13 +99,12 @@ def _z3(text: str, wanted: Sequence[Term], seconds: float) -> Answer:
     return Answer("sat", held)
 
 
-def _bitwuzla(text: str, wanted: Sequence[Term], seconds: float) -> Answer:
+def _bitwuzla(text: str, wanted: Sequence[Term]) -> Answer:
     import bitwuzla
 
     manager = bitwuzla.TermManager()
     options = bitwuzla.Options()
     options.set(bitwuzla.Option.PRODUCE_MODELS, True)
-    options.set(bitwuzla.Option.TIME_LIMIT_PER, int(seconds * 1000))
     parser = bitwuzla.Parser(manager, options)
     parser.parse(text.removesuffix("(check-sat)"), True, False)
     solver = parser.bitwuzla()

@@ -23,8 +23,8 @@ from planish.verify.requests import (
     Validate,
 )
 
-_SLACK = 3.0  # a worker's wall time is so many times the solvers', for encoding and tests
-_SPARE = 20.0  # s: encoding and tests take as long on a small budget
+_SLACK = 3.0 * solvers.BUSY  # a worker's wall time is so many times the solvers'
+_SPARE = 60.0  # s: encoding and tests take as long on a small budget
 _MEMORY = 12 << 30
 
 
@@ -33,8 +33,8 @@ class Limits:
     """How far to go.
 
     bound    rounds of each loop
-    seconds  for the solvers, for each function
-    explain, run, proofs  as in `requests.Validate`
+    seconds  processor time of each solver, for each function
+    explain, run, proofs, test_first  as in `requests.Validate`
     """
 
     bound: int = DEFAULT_BOUND
@@ -42,6 +42,7 @@ class Limits:
     explain: bool = False
     run: bool = True
     proofs: bool = True
+    test_first: bool = False
 
     def __post_init__(self) -> None:
         if self.bound < 1:
@@ -174,6 +175,7 @@ def _call(name: str, keys: Sequence[str], limits: Limits) -> Call:
         limits.explain,
         limits.run,
         limits.proofs,
+        limits.test_first,
     )
     return Call((), request, (keys[0], keys[1]))
 
