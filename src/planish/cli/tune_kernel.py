@@ -19,7 +19,7 @@ from planish.cli.einsum_options import einsum_options
     help="At most so many schedules and/or seconds: 200, 2s, 200,10s.",
 )
 @click.option(
-    "--policy", default="genetic", show_default=True, metavar="genetic|greedy|random",
+    "--policy", default="genetic", show_default=True, metavar="NAME",
     help="How schedules are searched.",
 )  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Seed of every random choice.")
@@ -36,6 +36,10 @@ from planish.cli.einsum_options import einsum_options
     "--lock", type=click.Path(path_type=Path), default=None,
     help="Keep the schedule in this lockfile.",
 )  # fmt: skip
+@click.option(
+    "--loaded", default="flag", show_default=True, metavar="flag|refuse",
+    help="What to do where other programs keep the machine busy.",
+)  # fmt: skip
 @click.option("--no-store", is_flag=True, help="Neither use nor keep earlier measurements.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -50,6 +54,7 @@ def command(
     cold: bool,
     output: Path | None,
     lock: Path | None,
+    loaded: str,
     no_store: bool,
     as_json: bool,
 ) -> None:
@@ -73,7 +78,7 @@ def command(
     with live_display(quiet=as_json) as live:
         found = tune_kernel(
             tensor, budget=budget, policy=policy, seed=seed, target=target, cold=cold,
-            store=not no_store, progress=live,
+            store=not no_store, loaded=loaded, progress=live,
         )  # fmt: skip
     wrote = []
     if output is not None:
@@ -92,13 +97,16 @@ def command(
                     "changes": list(found.changes), "schedule": str(found.schedule),
                     "measured": found.ledger.measured, "cached": found.ledger.cached,
                     "failures": found.ledger.failures, "seconds": found.ledger.seconds,
-                    "curve": list(found.ledger.curve), "wrote": wrote,
+                    "curve": list(found.ledger.curve), "times": list(found.ledger.times),
+                    "warnings": list(found.ledger.warnings), "wrote": wrote,
                 },
                 indent=2,
             )
         )  # fmt: skip
         return
     print(found)
+    for words in found.ledger.warnings:
+        print(f"beware: {words}")
     print("changed: " + (", ".join(found.changes) or "nothing: no schedule beat the rules' one"))
     print(f"\n{found.schedule}")
     if wrote:

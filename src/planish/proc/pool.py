@@ -117,6 +117,11 @@ class Pool(Closing):
         """Drop data kept here (workers drop theirs when they end)."""
         self._blobs.pop(key, None)
 
+    def retire(self, flavour: Hashable) -> None:
+        """End the idle workers of a flavour, so that its next call gets a fresh process."""
+        while (worker := self._idle_of(flavour)) is not None:
+            self._kill(worker)
+
     def run(self, calls: Sequence[Call]) -> list[Reply]:
         """All replies, in the order of the calls."""
         replies: list[Reply | None] = [None] * len(calls)

@@ -55,28 +55,38 @@ def evaluate(program: Program, arrays: Mapping[str, Array]) -> dict[str, Array]:
         if out.name not in memory:
             memory[out.name] = np.zeros(out.shape, out.type.numpy)
         with np.errstate(all="ignore"):
-            values = _stage_values(stage, memory)
-        places = _places(stage.out, stage.axes, stage)
-        memory[out.name][places] = store(values, out.type)
+            values = stage_values(stage, memory)
+        memory[out.name][places(stage.out, stage.axes, stage)] = store(values, out.type)
     return {t.name: memory[t.name] for t in program.outputs}
 
 
-def _stage_values(stage: Stage, memory: Mapping[str, Array]) -> Array:
+def stage_values(stage: Stage, memory: Mapping[str, Array]) -> Array:
+    """What a stage computes for all points of its output axes, as values."""
     order = stage.all_axes
     full = tuple(stage.extents[a] for a in order)
 
     def read(axes: Sequence[str]) -> Callable[[Access], Array]:
-        return lambda a: load(memory[a.tensor.name][_places(a, axes, stage)], a.tensor.type)
+        return lambda a: load(memory[a.tensor.name][places(a, axes, stage)], a.tensor.type)
 
     body = np.broadcast_to(_value(stage.body, read(order), None), full)
     if not stage.reduce:
         return body
     over = tuple(range(len(stage.axes), len(order)))
     values = _reduced(stage, body, over)
-    if stage.post is None:
-        return values
+    return values if stage.post is None else apply_post(stage, values, memory)
+
+
+def apply_post(stage: Stage, values: Array, memory: Mapping[str, Array]) -> Array:
+    """The stage's `post` on what its reduction came to."""
+    assert stage.post is not None
+
+    def read(access: Access) -> Array:
+        return load(
+            memory[access.tensor.name][places(access, stage.axes, stage)], access.tensor.type
+        )
+
     shape = tuple(stage.extents[a] for a in stage.axes)
-    return np.broadcast_to(_value(stage.post, read(stage.axes), values), shape)
+    return np.broadcast_to(_value(stage.post, read, values), shape)
 
 
 def _reduced(stage: Stage, body: Array, over: tuple[int, ...]) -> Array:
@@ -93,7 +103,7 @@ def _reduced(stage: Stage, body: Array, over: tuple[int, ...]) -> Array:
     return np.asarray(found, dtype)
 
 
-def _places(access: Access, axes: Sequence[str], stage: Stage) -> tuple[Any, ...]:
+def places(access: Access, axes: Sequence[str], stage: Stage) -> tuple[Any, ...]:
     """Index arrays of an access over all points of the axes."""
     found: list[Any] = []
     for index in access.indices:

@@ -1,56 +1,51 @@
-"""What runs in a worker process: a schedule compiled, checked and timed.
+"""What runs in a worker process: a schedule compiled; a kernel checked and timed.
 
-Inputs are small whole numbers, so that every order of operations gives the same results; outputs
-are poisoned before each check. The reference is the expert schedule's result.
+A kernel is believed only as far as it was checked:
+
+- Its outputs are filled with random bytes before a checked call and compared afterwards with what
+  NumPy computes, which shares no code with the generator. That is done before the timing, in one
+  of the timed rounds, and after it on inputs that were drawn meanwhile: a kernel that does
+  nothing, leaves a part out or remembers an earlier result is found out.
+- Bytes around the outputs and the workspace, and all inputs, must be left as they were.
+- Candidate and baseline take turns, so that a clock that changes hits both.
 """
 
 from __future__ import annotations
 
+import math
 import pickle
+import random
+import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
+from planish.base.config import pin_numpy
 
-from planish.codegen.native import Native, build_image
-from planish.tensor.program import Program
-from planish.tensor.schedule import Schedule
-from planish.tensor.types import BF16, Type
+pin_numpy(1)  # what NumPy computes here must not wake threads that then disturb the timing
 
-HANDLER = "planish.tune.kernel_worker:Runner"
+import numpy as np  # noqa: E402
+
+from planish.codegen.native import Image, Native, build_image  # noqa: E402
+from planish.measure.quiet import clock_probe  # noqa: E402
+from planish.tensor.expr import Op, walk  # noqa: E402
+from planish.tensor.program import Program  # noqa: E402
+from planish.tensor.quick import evaluate_quick  # noqa: E402
+from planish.tensor.reference import load  # noqa: E402
+from planish.tensor.schedule import Schedule  # noqa: E402
+from planish.tensor.types import BF16, Type  # noqa: E402
+from planish.tune.kernel_requests import Build, Measure, Measured  # noqa: E402
 
 Array = np.ndarray[Any, Any]
 
-_POISON = 0xA5
-
-
-@dataclass(frozen=True)
-class Run:
-    """Ask for timings of one schedule, or of several in turn.
-
-    program    key of the pickled program
-    schedules  texts; the first one's result is what the others are checked against
-    vector     bytes of vector registers
-    seconds    about how long to measure
-    cold       whether caches are flushed before each call
-    """
-
-    program: str
-    reference: str
-    schedules: tuple[str, ...]
-    vector: int
-    seconds: float
-    cold: bool = False
-
-
-@dataclass(frozen=True)
-class Ran:
-    """Seconds of single calls, for each schedule; `compile` is what all took to compile."""
-
-    times: tuple[tuple[float, ...], ...]
-    compile: float
+_GUARD = 256  # bytes on either side of an output
+_ROUNDS = 3
+_MOST_ROUNDS = 20_000
+_SAMPLE = 20e-6  # seconds: briefer calls are timed several together
+_FLUSH = 64 << 20
+_SMALL = 256 << 10
+_INEXACT = frozenset({"exp", "log", "sqrt", "rsqrt", "tanh", "erf", "div"})
 
 
 def preload(argument: object) -> None:
@@ -59,94 +54,216 @@ def preload(argument: object) -> None:
 
 
 class Runner:
-    """Keeps programs, their arrays and their reference results."""
+    """Keeps programs, and the arena in which one program's kernels run."""
 
     def __init__(self, flavour: object) -> None:
         del flavour
         self._programs: dict[str, Program] = {}
-        self._arrays: dict[str, list[Array]] = {}
-        self._wanted: dict[tuple[str, str], list[Array]] = {}
+        self._arenas: dict[str, Arena] = {}
         self._flush: Array | None = None
 
-    def __call__(self, request: Run, blobs: dict[str, bytes]) -> Ran:
+    def __call__(self, request: Build | Measure, blobs: dict[str, bytes]) -> bytes | Measured:
         for key, data in blobs.items():
             self._programs[key] = pickle.loads(data)
         program = self._programs[request.program]
-        started = time.perf_counter()
-        kernels = [self._native(program, text, request.vector) for text in request.schedules]
-        spent = time.perf_counter() - started
-        arrays = self._inputs(request.program, program)
-        calls = [_Bound(program, native, arrays) for native in kernels]
-        self._check(request, program, arrays, calls)
-        return Ran(self._time(calls, request), spent)
+        if isinstance(request, Build):
+            nest = Schedule.parse(request.schedule).apply(program)
+            return build_image(nest, request.vector).to_bytes()
+        if request.program not in self._arenas:
+            self._arenas[request.program] = Arena(program, request.seed)
+        return self._measure(request, self._arenas[request.program])
 
-    def _native(self, program: Program, text: str, vector: int) -> Native:
-        return Native(build_image(Schedule.parse(text).apply(program), vector))
+    def bind(self, data: bytes, arena: Arena) -> Callable[[], object]:
+        """The kernel of these bytes, ready to be called on the arena's arrays."""
+        image = Image.from_bytes(data)
+        return Native(image).bind(arena.pointers(image.workspace))
 
-    def _inputs(self, key: str, program: Program) -> list[Array]:
-        if key not in self._arrays:
-            numbers = np.random.default_rng(0)
-            self._arrays[key] = [_whole(numbers, t.shape, t.type) for t in program.inputs]
-        return self._arrays[key]
-
-    def _check(
-        self, request: Run, program: Program, arrays: list[Array], calls: Sequence[_Bound]
-    ) -> None:
-        key = (request.program, request.reference)
-        if key not in self._wanted:
-            expert = _Bound(
-                program, self._native(program, request.reference, request.vector), arrays
-            )
-            self._wanted[key] = expert.fresh()
+    def _measure(self, request: Measure, arena: Arena) -> Measured:
+        draw = random.Random(request.seed)
+        calls = [self.bind(data, arena) for data in (request.baseline, request.candidate)]
         for call in calls:
-            for found, wanted in zip(call.fresh(), self._wanted[key], strict=True):
-                if not np.allclose(found, wanted, rtol=1e-4, atol=1e-5, equal_nan=True):
-                    raise ValueError("the result differs from the expert schedule's")
+            arena.check(call, draw)
+        before = clock_probe()
+        times = self._time(calls, arena, request, draw)
+        after = clock_probe()
+        arena.refill(request.seed + 1)
+        arena.check(calls[1], draw)
+        return Measured(tuple(times[0]), tuple(times[1]), (before, after))
 
-    def _time(self, calls: Sequence[_Bound], request: Run) -> tuple[tuple[float, ...], ...]:
-        times: list[list[float]] = [[] for _ in calls]
+    def _time(
+        self, calls: Sequence[Callable[[], object]], arena: Arena, request: Measure,
+        draw: random.Random,
+    ) -> list[list[float]]:  # fmt: skip
+        times: list[list[float]] = [[], []]
+        repeats = [self._repeats(call, request.cold) for call in calls]
+        checked = draw.randrange(_ROUNDS)
         end = time.perf_counter() + request.seconds
-        while len(times[0]) < 3 or (time.perf_counter() < end and len(times[0]) < 20_000):
-            for call, taken in zip(calls, times, strict=True):
+        order = [0, 1]
+        while len(times[0]) < _ROUNDS or (
+            time.perf_counter() < end and len(times[0]) < _MOST_ROUNDS
+        ):
+            draw.shuffle(order)
+            check = len(times[0]) == checked
+            for at in order:
+                if check or arena.small:
+                    arena.poison(draw)
                 if request.cold:
                     self._flush_caches()
+                call, count = calls[at], repeats[at]
                 started = time.perf_counter()
-                call()
-                taken.append(time.perf_counter() - started)
-        return tuple(map(tuple, times))
+                for _ in range(count):
+                    call()
+                times[at].append((time.perf_counter() - started) / count)
+                if check:
+                    arena.compare()
+            if decided(times[1], times[0], request.enough, request.precise):
+                break
+        return times
+
+    def _repeats(self, call: Callable[[], object], cold: bool) -> int:
+        if cold:
+            return 1
+        started = time.perf_counter()
+        call()
+        return max(1, min(64, int(_SAMPLE / max(time.perf_counter() - started, 1e-9))))
 
     def _flush_caches(self) -> None:
         if self._flush is None:
-            self._flush = np.zeros(64 << 20, np.uint8)
+            self._flush = np.zeros(_FLUSH, np.uint8)
         self._flush += 1
 
 
-class _Bound:
-    """A kernel with its arrays: calling it runs it once."""
+def decided(own: Sequence[float], other: Sequence[float], enough: float, precise: float) -> bool:
+    """Whether more rounds would change nothing: surely above `enough`, or known precisely.
 
-    def __init__(self, program: Program, native: Native, arrays: list[Array]) -> None:
-        self._native = native
-        self._outputs = [np.empty(t.shape, t.type.numpy) for t in program.outputs]
-        self._memory = np.empty(native.image.workspace + 64, np.uint8)
-        base = self._memory.ctypes.data
-        self._pointers = [a.ctypes.data for a in (*arrays, *self._outputs)]
-        self._pointers.append(base + -base % 64)
-
-    def __call__(self) -> None:
-        self._native.run(self._pointers)
-
-    def fresh(self) -> list[Array]:
-        """The outputs of a run into poisoned memory."""
-        self._memory.fill(_POISON)
-        for out in self._outputs:
-            out.view(np.uint8).fill(_POISON) if out.ndim else out.fill(77)
-        self()
-        return [out.copy() for out in self._outputs]
+    The standard error is that of the median of log ratios, from their absolute deviations.
+    """
+    rounds = len(own)
+    if rounds < 5 or rounds % 5:
+        return False
+    logs = [math.log(a / b) for a, b in zip(own, other, strict=True)]
+    middle = statistics.median(logs)
+    spread = statistics.median(abs(x - middle) for x in logs)
+    error = 1.858 * spread / math.sqrt(rounds)  # 1.4826 (normal) times 1.2533 (of a median)
+    return middle - 3 * error > math.log(enough) or (rounds >= 10 and error < precise)
 
 
-def _whole(numbers: np.random.Generator, shape: tuple[int, ...], type: Type) -> Array:
-    if type is BF16:
-        whole = numbers.integers(-3, 4, shape).astype(np.float32)
-        return (whole.view(np.uint32) >> 16).astype(np.uint16)
-    low, high = (0, 2) if type.name == "bool" else (0 if not type.signed else -3, 4)
-    return numbers.integers(low, high, shape).astype(type.numpy)
+class Arena:
+    """Inputs, outputs and workspace of one program, with what NumPy computes from the inputs."""
+
+    def __init__(self, program: Program, seed: int) -> None:
+        self._program = program
+        every = [*program.inputs, *program.outputs]
+        types = {t.type.name for t in every}
+        inexact = any(
+            isinstance(e, Op) and e.name in _INEXACT
+            for stage in program.stages
+            for part in (stage.body, stage.post)
+            if part is not None
+            for e in walk(part)
+        )
+        self._whole = not inexact
+        self._tolerance = 2e-2 if types & {"f16", "bf16"} else (2e-4 if inexact else 1e-5)
+        self._inputs = [np.empty(t.shape, t.type.numpy) for t in program.inputs]
+        self._guarded = [_Guarded(t.shape, np.dtype(t.type.numpy)) for t in program.outputs]
+        self.small = sum(g.whole.nbytes for g in self._guarded) <= _SMALL
+        self._wanted: list[Array] = []
+        self._sums: list[int] = []
+        self._workspace = _Guarded((0,), np.dtype(np.uint8))
+        self.refill(seed)
+
+    def pointers(self, workspace: int) -> list[int]:
+        """Addresses of inputs, outputs and a workspace of that size."""
+        if self._workspace.inner.nbytes < workspace:
+            self._workspace = _Guarded((workspace,), np.dtype(np.uint8))
+        arrays = [*self._inputs, *(g.inner for g in self._guarded), self._workspace.inner]
+        return [a.ctypes.data for a in arrays]
+
+    def refill(self, seed: int) -> None:
+        """Other inputs, in the same places."""
+        numbers = np.random.default_rng(seed)
+        for array, tensor in zip(self._inputs, self._program.inputs, strict=True):
+            array[...] = fill(numbers, tensor.shape, tensor.type, self._whole)
+        given = zip(self._program.inputs, self._inputs, strict=True)
+        found = evaluate_quick(self._program, {t.name: a for t, a in given})
+        self._wanted = [load(found[t.name], t.type) for t in self._program.outputs]
+        self._sums = [checksum(a) for a in self._inputs]
+
+    def poison(self, draw: random.Random) -> None:
+        """Fill what a kernel is to write with a byte that it cannot foresee."""
+        byte = draw.randrange(1, 256)
+        for guarded in (*self._guarded, self._workspace):
+            guarded.whole.fill(byte)
+            guarded.byte = byte
+
+    def check(self, call: Callable[[], object], draw: random.Random) -> None:
+        """One call into poisoned memory; raises ValueError where anything is not as it must be."""
+        self.poison(draw)
+        call()
+        self.compare()
+        if self._sums != [checksum(a) for a in self._inputs]:
+            raise ValueError("it changes its inputs")
+
+    def compare(self) -> None:
+        """Whether the outputs are NumPy's, and nothing around them was touched."""
+        for guarded in (*self._guarded, self._workspace):
+            if not guarded.intact():
+                raise ValueError("it writes outside its outputs")
+        pairs = zip(self._program.outputs, self._guarded, self._wanted, strict=True)
+        for tensor, guarded, wanted in pairs:
+            found = load(guarded.inner, tensor.type)
+            if not same(found, wanted, self._tolerance):
+                raise ValueError("the result differs from NumPy's")
+
+
+class _Guarded:
+    """An array with bytes around it that nobody may write."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        size = math.prod(shape) * dtype.itemsize
+        memory = np.zeros(size + 2 * _GUARD + 64, np.uint8)
+        start = -memory.ctypes.data % 64
+        self.whole = memory[start : start + size + 2 * _GUARD]
+        self.inner = self.whole[_GUARD : _GUARD + size].view(dtype).reshape(shape)
+        self.byte = 0
+
+    def intact(self) -> bool:
+        """Whether the bytes on either side are what the poison left."""
+        return bool(
+            (self.whole[:_GUARD] == self.byte).all() and (self.whole[-_GUARD:] == self.byte).all()
+        )
+
+
+def checksum(array: Array) -> int:
+    """Of a contiguous array's bytes."""
+    return zlib.crc32(array.reshape(-1).view(np.uint8).data)
+
+
+def same(found: Array, wanted: Array, tolerance: float) -> bool:
+    """Equal up to the tolerance, relative to the largest value as well as to each."""
+    if found.dtype.kind != "f":
+        return bool(np.array_equal(found, wanted))
+    if np.array_equal(found, wanted):
+        return True
+    finite = wanted[np.isfinite(wanted)]
+    scale = float(np.abs(finite).max()) if finite.size else 0.0
+    return bool(
+        np.allclose(found, wanted, rtol=tolerance, atol=tolerance * max(scale, 1e-6),
+                    equal_nan=True)
+    )  # fmt: skip
+
+
+def fill(numbers: np.random.Generator, shape: tuple[int, ...], type: Type, whole: bool) -> Array:
+    """Random elements: small whole numbers, so that any order of sums gives the same; or reals."""
+    if type.is_float and not whole:
+        values = numbers.random(shape, np.float32) * 2 - 1
+        return _bf16(values) if type is BF16 else values.astype(type.numpy)
+    raw = np.frombuffer(numbers.bytes(math.prod(shape)), np.uint8).reshape(shape)
+    if type.name == "bool":
+        return (raw & 1).astype(type.numpy)
+    small = (raw % 7).astype(np.int8) - 3 if type.signed else raw % 7
+    return _bf16(small.astype(np.float32)) if type is BF16 else small.astype(type.numpy)
+
+
+def _bf16(values: Array) -> Array:
+    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)

@@ -7,42 +7,37 @@ turn, and kept only where it is faster beyond the noise.
 from __future__ import annotations
 
 import contextlib
-import pickle
-import platform
 import random
 import statistics
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from planish.base.errors import PlanishError, UsageError, unknown
 from planish.base.hashing import digest
 from planish.base.progress import Progress, Silent, Step
-from planish.base.records import Budget, Failure, Measurement, Outcome
+from planish.base.records import Budget, Outcome
+from planish.codegen.native import has_dot4
 from planish.measure.machine import processor
-from planish.measure.timer import ratio_interval
-from planish.proc.pool import Call, Pool, Reply
-from planish.search.genetic import GeneticPolicy
-from planish.search.greedy import GreedyPolicy
+from planish.measure.quiet import Conditions, conditions, unsteadiness
+from planish.proc.pool import Pool
 from planish.search.loop import run
-from planish.search.protocol import Best, Plan, Policy
-from planish.search.random import RandomPolicy
+from planish.search.protocol import Best, Plan
 from planish.store.lockfile import LockEntry
-from planish.store.store import Key, Store
+from planish.store.store import Store
 from planish.tensor.expr import Expr, Tensor
 from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
-from planish.tune.kernel_worker import HANDLER, Ran, Run
-from planish.tune.loop_space import LoopSpace, describe
-from planish.tune.stage_shape import Target
+from planish.tune.kernel_evaluator import Floor, KernelEvaluator, interval
+from planish.tune.kernel_policies import DEFAULT, POLICIES, make_policy
+from planish.tune.kernel_requests import HANDLER
+from planish.tune.loop_space import LoopSpace
+from planish.tune.stage_rules import Target
 from planish.tune.tensors import as_tensors, vector_of
 
-POLICIES = ("genetic", "greedy", "random")
 _SECONDS_PER_CALL = 60.0
 _MEMORY = 8 << 30
-_MEASURE = 0.01
-_CONFIRM = 0.4
+LOADED = ("flag", "refuse")
 
 
 @dataclass(frozen=True)
@@ -50,8 +45,11 @@ class TunedLedger:
     """What a tuning cost.
 
     measured  schedules compiled and timed; `cached` were known from the store
+    seconds   of everything: workers started, baseline, search (the budget's part), final check
     failures  kind to count
     curve     best seconds after each candidate, the rules' first
+    times     seconds of the search when each of them was known
+    warnings  what the machine was unfit in while it was measured on
     """
 
     measured: int
@@ -61,6 +59,8 @@ class TunedLedger:
     policy: str
     seed: int
     curve: tuple[float, ...]
+    times: tuple[float, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,87 +101,102 @@ class Tuned:
 
 
 @dataclass
-class _Search:
-    """A search under way."""
+class _Curve:
+    """The best so far, after each candidate."""
 
-    failures: Counter[str] = field(default_factory=Counter)
-    curve: list[float] = field(default_factory=list)
-    measured: int = 0
-    cached: int = 0
+    values: list[float] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
 
 
 def tune_kernel(
     outputs: Tensor | Expr | Sequence[Tensor],
     *,
     budget: Budget | int | str = "2s",
-    policy: str = "genetic",
+    policy: str = DEFAULT,
     seed: int = 0,
     target: str = "native",
     cold: bool = False,
     store: bool = True,
+    loaded: str = "flag",
     progress: Progress | None = None,
 ) -> Tuned:
     """Search for the fastest schedule of a tensor program on this machine.
 
     budget  schedules measured and/or seconds: 200, "2s", "200,10s"
-    policy  genetic, greedy or random
+    policy  one of `planish.tune.kernel_policies.POLICIES`
     cold    measure with flushed caches
     store   keep measurements, so that a repeated or killed search goes on where it was
-    Raises UsageError, and PlanishError where this machine runs no kernels.
+    loaded  what to do where others keep the machine busy: `flag` it in the ledger, or `refuse`
+    Raises UsageError, and PlanishError where this machine runs no kernels or is too busy.
     """
     if policy not in POLICIES:
         raise unknown("policy", policy, POLICIES)
-    vector = vector_of(target)
-    if vector < 32:
-        raise PlanishError("kernels are tuned on x86 machines with AVX2 or AVX-512 only")
+    if loaded not in LOADED:
+        raise unknown("way to treat a loaded machine", loaded, LOADED)
+    vector = tunable_vector(target)
+    limits = budget if isinstance(budget, Budget) else Budget.parse(str(budget))
+    state = conditions()
+    if state.loaded and loaded == "refuse":
+        raise PlanishError(
+            f"this machine is too busy to measure on: {state.warnings[0]}",
+            hint="wait until it is quiet, or let it be flagged only (loaded='flag')",
+        )
     started = time.monotonic()
     program = lower(as_tensors(outputs))
     space = LoopSpace(program, Target.of(processor(), vector))
-    limits = budget if isinstance(budget, Budget) else Budget.parse(str(budget))
     with contextlib.ExitStack() as held:
         opened = held.enter_context(Store.open_default()) if store else None
         pool = held.enter_context(
             Pool(HANDLER, None, jobs=1, seconds=_SECONDS_PER_CALL, memory=_MEMORY)
         )
-        evaluator = _Evaluator(pool, space, vector, cold, opened)
-        [baseline] = evaluator([space.start])
+        floor = Floor(program, vector, target == "native" and has_dot4(vector))
+        evaluator = KernelEvaluator(
+            pool, space, vector, cold=cold, store=opened, seed=seed, floor=floor
+        )
+        baseline = evaluator.baseline()
         if not baseline.ok:
             raise UsageError(f"the kernel cannot be measured: {baseline.reason}")
-        best = _run(space, evaluator, limits, policy, seed, baseline, progress or Silent())
-        found = _confirm(evaluator, space, best, random.Random(seed))
-    search = evaluator.search
+        curve = _Curve([baseline.value], [0.0])
+        best = _run(space, evaluator, limits, policy, seed, baseline, progress or Silent(), curve)
+        kept = _confirm(evaluator, space, best, random.Random(seed))
+    counts = evaluator.counts
+    state = Conditions(state.others, state.processors, unsteadiness(counts.clock))
     ledger = TunedLedger(
-        search.measured, search.cached, time.monotonic() - started, dict(search.failures), policy,
-        seed, tuple(search.curve),
+        counts.measured, counts.cached, time.monotonic() - started, dict(counts.failures), policy,
+        seed, tuple(curve.values), tuple(curve.times), state.warnings,
     )  # fmt: skip
-    schedule, before, after, ratio, changes = found
+    schedule, before, after, ratio, changes = kept
     return Tuned(program, schedule, before, after, ratio, changes, ledger, target)
+
+
+def tunable_vector(target: str) -> int:
+    """Vector bytes of the target; raises PlanishError where kernels are not tuned for it."""
+    vector = vector_of(target)
+    if vector < 32:
+        raise PlanishError("kernels are tuned on x86 machines with AVX2 or AVX-512 only")
+    return vector
 
 
 def _run(
     space: LoopSpace,
-    evaluator: _Evaluator,
+    evaluator: KernelEvaluator,
     limits: Budget,
     policy: str,
     seed: int,
     baseline: Outcome,
     progress: Progress,
+    curve: _Curve,
 ) -> Best:
-    makers: dict[str, Callable[[LoopSpace, int], Policy]] = {
-        "genetic": GeneticPolicy, "greedy": GreedyPolicy, "random": RandomPolicy,
-    }  # fmt: skip
-    chosen = makers[policy](space, seed)
+    started = time.monotonic()
+    chosen = make_policy(policy, space, seed)
     best = Best(space.start)
-    search = evaluator.search
-    search.curve.append(baseline.value)
 
     def watch(plan: Plan, outcome: Outcome, so_far: Best) -> None:
-        if outcome.failure is not None:
-            search.failures[outcome.failure.value] += 1
-        search.curve.append(so_far.value)
+        curve.values.append(so_far.value)
+        curve.times.append(time.monotonic() - started)
         progress.step(
             Step(
-                "kernel", policy, len(search.curve) - 1, limits.builds, so_far.value * 1e6,
+                "kernel", policy, len(curve.values) - 1, limits.builds, so_far.value * 1e6,
                 baseline.value * 1e6, "us",
             )
         )  # fmt: skip
@@ -191,79 +206,21 @@ def _run(
     return best
 
 
-class _Evaluator:
-    """Plans to outcomes, one at a time: what is measured shares its core with nothing."""
-
-    def __init__(
-        self, pool: Pool, space: LoopSpace, vector: int, cold: bool, store: Store | None
-    ) -> None:
-        self._pool = pool
-        self._space = space
-        self._vector = vector
-        self._cold = cold
-        self._store = store
-        data = pickle.dumps(space.program)
-        self._blob = digest(data)
-        pool.keep(self._blob, data)
-        self._key = Key(
-            digest(str(space.program)), f"vectors of {vector} bytes{' cold' if cold else ''}",
-            "time", f"planish {platform.python_implementation()}", processor().fingerprint,
-        )  # fmt: skip
-        self._known = store.outcomes(self._key) if store is not None else {}
-        self.search = _Search()
-
-    def __call__(self, plans: Sequence[Plan]) -> Sequence[Outcome]:
-        return [self._one(plan) for plan in plans]
-
-    def _one(self, plan: Plan) -> Outcome:
-        schedule = self._space.schedule(plan.actions)
-        if schedule is None:
-            return Outcome(describe(plan), None, Failure.INVALID, "a step may not be taken")
-        text = str(schedule)
-        known = self._known.get(text)
-        if known is not None:
-            self.search.cached += 1
-            return known
-        self.search.measured += 1
-        reply = self.measure((text,), _MEASURE)
-        outcome = self._outcome(text, reply)
-        self._known[text] = outcome
-        if self._store is not None:
-            self._store.put(self._key, outcome)
-        return outcome
-
-    def measure(self, texts: tuple[str, ...], seconds: float) -> Reply:
-        """Time schedules in a worker, in turn."""
-        reference = str(self._space.schedule(()))
-        request = Run(self._blob, reference, texts, self._vector, seconds, self._cold)
-        [reply] = self._pool.run([Call((), request, (self._blob,))])
-        return reply
-
-    def _outcome(self, text: str, reply: Reply) -> Outcome:
-        if reply.failure is not None:
-            return Outcome(text, None, reply.failure, reply.reason)
-        ran: Ran = reply.value
-        times = ran.times[0]
-        middle = statistics.median(times)
-        measured = Measurement(middle, "s", {}, times[:50], processor().fingerprint)
-        return Outcome(text, measured, identity=digest(text))
-
-
 def _confirm(
-    evaluator: _Evaluator, space: LoopSpace, best: Best, draw: random.Random
+    evaluator: KernelEvaluator, space: LoopSpace, best: Best, draw: random.Random
 ) -> tuple[Schedule, float, float, tuple[float, float, float], tuple[str, ...]]:
     """The rules' schedule and the best one again, in turn: the winner must win beyond the noise."""
     rules = space.schedule(())
     assert rules is not None
     chosen = space.schedule(best.plan.actions) or rules
+    nothing = (rules, best.value, best.value, (1.0, 1.0, 1.0), ())
     if chosen == rules:
-        return rules, best.value, best.value, (1.0, 1.0, 1.0), ()
-    reply = evaluator.measure((str(rules), str(chosen)), _CONFIRM)
-    if reply.failure is not None:
-        return rules, best.value, best.value, (1.0, 1.0, 1.0), ()
-    before, after = reply.value.times
-    low, high = ratio_interval(after, before, draw)
-    old, new = statistics.median(before), statistics.median(after)
-    if high >= 1.0:
+        return nothing
+    taken = evaluator.confirm(str(chosen))
+    if taken is None:
+        return nothing
+    old, new = statistics.median(taken.baseline), statistics.median(taken.candidate)
+    ratio = interval(taken, draw)
+    if ratio[2] >= 1.0:
         return rules, old, old, (1.0, 1.0, 1.0), ()
-    return chosen, old, new, (low, new / old, high), best.plan.actions
+    return chosen, old, new, ratio, best.plan.actions

@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from planish.codegen.memory import Executable
 from planish.codegen.x86 import encoder as x86
 from planish.measure.machine import processor
 from planish.store.store import Key, Store
+from planish.tensor.expr import Expr, Op, free_axes, walk
+from planish.tensor.program import Program
 
 if TYPE_CHECKING:
     from planish.tune.tensors import Kernel
@@ -83,6 +86,69 @@ def peaks(vector: int, seen: float = 0.0) -> Peaks:
         return Peaks(flops, _kept(store, key, "bandwidth", _bandwidth))
 
 
+def peak_flops(vector: int, seen: float = 0.0) -> float:
+    """Operations a second of f32 that a core reaches; see `peaks`."""
+    key = Key(f"peaks of {vector}-byte vectors", "native", "time", "x86", processor().fingerprint)
+    with Store.open_default() as store:
+        return _kept(store, key, "flops", lambda: _flops(vector), seen)
+
+
+# No core moves more bytes to and from its first cache for each operation it can do.
+_BYTES_PER_FLOP = 4.0
+# How far a peak that was measured may lie below the true one.
+_SLACK = 1.1
+_COUNTED = frozenset({"add", "sub", "mul", "div", "min", "max"})
+
+
+def least_seconds(program: Program, flops: float, relative: float = 1.0) -> float:
+    """Seconds below which no kernel of the program can be: faster is a mistake in the timing.
+
+    flops     operations a second of f32 (`peak_flops`)
+    relative  how many times as fast the program's types are
+
+    Counts what cannot be left out: each operation as often as the axes it depends on have points,
+    and each input and output once.
+    """
+    compute = least_operations(program) / (flops * relative)
+    memory = least_bytes(program) / (flops * _BYTES_PER_FLOP)
+    return max(compute, memory) / _SLACK
+
+
+def least_operations(program: Program) -> int:
+    """Operations that remain when everything is computed once for all points that share it."""
+    total = 0
+    for stage in program.stages:
+        done: set[Expr] = set()
+        for part in (stage.body, stage.post):
+            for expr in walk(part) if part is not None else ():
+                if isinstance(expr, Op) and expr.name in _COUNTED and expr not in done:
+                    done.add(expr)
+                    total += prod(stage.extents[a] for a in free_axes(expr))
+        total += prod(stage.extents.values()) if stage.reduce else 0
+    return total
+
+
+def least_bytes(program: Program) -> int:
+    """Bytes of outputs, and of what is read of each input, each element once."""
+    total = sum(prod(t.shape) * t.type.size for t in program.outputs)
+    for tensor in program.inputs:
+        touched = 0
+        for stage in program.stages:
+            for access in stage.reads:
+                if access.tensor == tensor:
+                    touched += prod(stage.extents[a] for a in free_axes(access))
+        total += min(touched, prod(tensor.shape)) * tensor.type.size
+    return total
+
+
+def relative_rate(program: Program, dot4: bool) -> float:
+    """Operations a second over those of f32: lanes are half or, for bytes by VNNI, four times."""
+    types = {t.type.name for t in program.inputs}
+    if "f64" in types:
+        return 0.5
+    return 4.0 if dot4 and types <= {"i8", "u8"} else 1.0
+
+
 def _kept(
     store: Store, key: Key, name: str, measure: Callable[[], list[float]], seen: float = 0.0
 ) -> float:
@@ -132,14 +198,6 @@ def _rate(function: Callable[[], object], amount: int) -> list[float]:
     return rates
 
 
-def _relative_rate(kernel: Kernel) -> float:
-    """Operations a second over those of f32: lanes are half or, for bytes by VNNI, four times."""
-    types = {t.type.name for t in kernel.program.inputs}
-    if "f64" in types:
-        return 0.5
-    return 4.0 if kernel.dot4 and types <= {"i8", "u8"} else 1.0
-
-
 def measure_kernel(kernel: Kernel, arrays: Sequence[Array], seconds: float = 0.2) -> Roofline:
     """Time a kernel (at least five calls, about so many seconds) and set it against its limit."""
     program = kernel.program
@@ -152,10 +210,10 @@ def measure_kernel(kernel: Kernel, arrays: Sequence[Array], seconds: float = 0.2
         kernel(*given)
         times.append(time.perf_counter() - started)
     flops, moved = program.flops(), program.bytes()
-    seen = flops / min(times) / _relative_rate(kernel) / kernel.threads
+    rate = relative_rate(program, kernel.dot4)
+    seen = flops / min(times) / rate / kernel.threads
     top = peaks(processor().vector, seen)
-    rate = top.flops * _relative_rate(kernel)
-    compute = flops / (rate * kernel.threads)
+    compute = flops / (top.flops * rate * kernel.threads)
     memory = moved / top.bandwidth
     bound = "compute" if compute >= memory else "memory"
     return Roofline(statistics.median(times), flops, moved, max(compute, memory), bound, top)
