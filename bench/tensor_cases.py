@@ -32,7 +32,7 @@ def _floats(*shape: int, kind: str = "f32") -> Array:
     return _NUMBERS.standard_normal(shape).astype("float32" if kind == "f32" else "float64")
 
 
-def _matmul(group: str, m_: int, n_: int, k_: int, kind: str = "f32") -> Case:
+def matmul(group: str, m_: int, n_: int, k_: int, kind: str = "f32") -> Case:
     m, n, k = pl.axes("m n k")
     a, b = pl.tensor("A", (m_, k_), kind), pl.tensor("B", (k_, n_), kind)
     tensor = pl.define("C", [m, n], pl.sum(k, a[m, k] * b[k, n]))
@@ -41,7 +41,7 @@ def _matmul(group: str, m_: int, n_: int, k_: int, kind: str = "f32") -> Case:
     return Case(group, name, tensor, arrays, lambda x, y: x @ y, lambda t, x, y: x @ y)
 
 
-def _matrix_vector(m_: int, k_: int, transposed: bool) -> Case:
+def matrix_vector(m_: int, k_: int, transposed: bool) -> Case:
     m, k = pl.axes("m k")
     if transposed:
         a, x = pl.tensor("A", (k_, m_)), pl.tensor("x", (k_,))
@@ -59,7 +59,7 @@ def _at(a: Array, b: Array) -> Array:
     return result
 
 
-def _batched(b_: int, size: int) -> Case:
+def batched(b_: int, size: int) -> Case:
     b, m, n, k = pl.axes("b m n k")
     shape = (b_, size, size)
     x, y = pl.tensor("A", shape), pl.tensor("B", shape)
@@ -70,7 +70,7 @@ def _batched(b_: int, size: int) -> Case:
     )  # fmt: skip
 
 
-def _conv(name: str, size: int, cin: int, cout: int, kernel: int, stride: int, nchw: bool) -> Case:
+def conv(name: str, size: int, cin: int, cout: int, kernel: int, stride: int, nchw: bool) -> Case:
     """A square convolution with padding kernel // 2 already applied."""
     h, w, r, s, c, o = pl.axes("h w r s c o")
     edge = size + 2 * (kernel // 2)
@@ -108,7 +108,7 @@ def _conv(name: str, size: int, cin: int, cout: int, kernel: int, stride: int, n
     return Case("conv", f"{name} {layout}", tensor, arrays, numpy, torch)
 
 
-def _depthwise(size: int, channels: int) -> Case:
+def depthwise(size: int, channels: int) -> Case:
     r, s, c = pl.axes("r s c")
     h, w = pl.axes(f"h={size} w={size}")
     x, f = pl.tensor("x", (size + 2, size + 2, channels)), pl.tensor("f", (3, 3, channels))
@@ -127,7 +127,7 @@ def _depthwise(size: int, channels: int) -> Case:
     return Case("conv", f"depthwise {size}x{size}x{channels}", tensor, arrays, numpy, torch)
 
 
-def _softmax(m_: int, n_: int) -> Case:
+def softmax(m_: int, n_: int) -> Case:
     m, n = pl.axes("m n")
     x = pl.tensor("x", (m_, n_))
     e = pl.define("e", [m, n], pl.exp(x[m, n] - pl.max(n, x[m, n])))
@@ -145,7 +145,7 @@ def _softmax(m_: int, n_: int) -> Case:
     )  # fmt: skip
 
 
-def _layernorm(m_: int, n_: int) -> Case:
+def layernorm(m_: int, n_: int) -> Case:
     m, n = pl.axes("m n")
     x = pl.tensor("x", (m_, n_))
     mean = pl.define("mean", [m], pl.sum(n, x[m, n]) * (1 / n_))
@@ -164,7 +164,7 @@ def _layernorm(m_: int, n_: int) -> Case:
     )  # fmt: skip
 
 
-def _attention(heads: int, length: int, width: int) -> Case:
+def attention(heads: int, length: int, width: int) -> Case:
     h, q, k, d = pl.axes("h q k d")
     shape = (heads, length, width)
     a, b, v = (pl.tensor(name, shape) for name in "QKV")
@@ -187,7 +187,7 @@ def _attention(heads: int, length: int, width: int) -> Case:
     )  # fmt: skip
 
 
-def _mlp(batch: int, width: int, inner: int) -> Case:
+def mlp(batch: int, width: int, inner: int) -> Case:
     b, i, j, o = pl.axes("b i j o")
     x = pl.tensor("x", (batch, width))
     w1, w2 = pl.tensor("w1", (width, inner)), pl.tensor("w2", (inner, width))
@@ -207,7 +207,7 @@ def _mlp(batch: int, width: int, inner: int) -> Case:
     )  # fmt: skip
 
 
-def _reduction(name: str, shape: tuple[int, ...], axis: int | None) -> Case:
+def reduction(name: str, shape: tuple[int, ...], axis: int | None) -> Case:
     m, n = pl.axes("m n")
     x = pl.tensor("x", shape)
     if axis is None:
@@ -248,7 +248,7 @@ def _elementwise(name: str, shape: tuple[int, int]) -> Case:
     return Case("elementwise", f"{name} {shape[0]}x{shape[1]}", tensor, arrays, numpy, torch)
 
 
-def _min_plus(size: int) -> Case:
+def min_plus(size: int) -> Case:
     m, n, k = pl.axes("m n k")
     a, b = pl.tensor("A", (size, size)), pl.tensor("B", (size, size))
     tensor = pl.define("C", [m, n], pl.min(k, a[m, k] + b[k, n]))
@@ -294,7 +294,7 @@ def _int8_dot(m_: int, n_: int, k_: int) -> Case:
 def cases() -> Iterator[Case]:
     """All rows."""
     for size in (8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048):
-        yield _matmul("square", size, size, size)
+        yield matmul("square", size, size, size)
     for shape in (
         (1024, 16, 1024),
         (16, 1024, 1024),
@@ -302,39 +302,39 @@ def cases() -> Iterator[Case]:
         (2048, 8, 512),
         (64, 4096, 64),
     ):
-        yield _matmul("thin", *shape)
+        yield matmul("thin", *shape)
     for shape in ((127, 129, 131), (33, 65, 17), (255, 257, 254), (100, 100, 100), (7, 511, 300)):
-        yield _matmul("odd", *shape)
-    yield _matmul("f64", 256, 256, 256, "f64")
-    yield _matmul("f64", 512, 512, 512, "f64")
+        yield matmul("odd", *shape)
+    yield matmul("f64", 256, 256, 256, "f64")
+    yield matmul("f64", 512, 512, 512, "f64")
     for shape in ((256, 256), (1024, 1024), (4096, 512)):
-        yield _matrix_vector(*shape, transposed=False)
-        yield _matrix_vector(*shape, transposed=True)
+        yield matrix_vector(*shape, transposed=False)
+        yield matrix_vector(*shape, transposed=True)
     for count, size in ((256, 8), (128, 16), (64, 32), (16, 64)):
-        yield _batched(count, size)
+        yield batched(count, size)
     for nchw in (False, True):
-        yield _conv("resnet 56x56 64>64 3x3", 56, 64, 64, 3, 1, nchw)
-        yield _conv("resnet 28x28 128>128 3x3", 28, 128, 128, 3, 1, nchw)
-        yield _conv("resnet 14x14 256>256 3x3", 14, 256, 256, 3, 1, nchw)
-        yield _conv("resnet 56x56 64>128 1x1/2", 56, 64, 128, 1, 2, nchw)
-        yield _conv("mobilenet 28x28 192>64 1x1", 28, 192, 64, 1, 1, nchw)
-    yield _depthwise(56, 64)
-    yield _depthwise(14, 384)
+        yield conv("resnet 56x56 64>64 3x3", 56, 64, 64, 3, 1, nchw)
+        yield conv("resnet 28x28 128>128 3x3", 28, 128, 128, 3, 1, nchw)
+        yield conv("resnet 14x14 256>256 3x3", 14, 256, 256, 3, 1, nchw)
+        yield conv("resnet 56x56 64>128 1x1/2", 56, 64, 128, 1, 2, nchw)
+        yield conv("mobilenet 28x28 192>64 1x1", 28, 192, 64, 1, 1, nchw)
+    yield depthwise(56, 64)
+    yield depthwise(14, 384)
     for shape in ((128, 128), (512, 1024), (64, 4096)):
-        yield _softmax(*shape)
+        yield softmax(*shape)
     for shape in ((128, 768), (512, 1024)):
-        yield _layernorm(*shape)
-    yield _attention(8, 128, 64)
-    yield _attention(4, 256, 32)
-    yield _mlp(32, 256, 1024)
-    yield _mlp(128, 512, 512)
-    yield _reduction("rows", (1000, 1000), 1)
-    yield _reduction("columns", (1000, 1000), 0)
-    yield _reduction("all", (1000, 1000), None)
+        yield layernorm(*shape)
+    yield attention(8, 128, 64)
+    yield attention(4, 256, 32)
+    yield mlp(32, 256, 1024)
+    yield mlp(128, 512, 512)
+    yield reduction("rows", (1000, 1000), 1)
+    yield reduction("columns", (1000, 1000), 0)
+    yield reduction("all", (1000, 1000), None)
     for name in ("axpy", "gelu", "chain", "sigmoid"):
         yield _elementwise(name, (256, 1024))
     for size in (64, 128, 256):
-        yield _min_plus(size)
+        yield min_plus(size)
     yield _fft_stage(4096)
     yield _int8_dot(128, 128, 128)
     yield _int8_dot(256, 512, 256)

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from planish.base.records import Budget, Failure, Measurement, Outcome
+from planish.search.beam import BeamPolicy
 from planish.search.coreset import CoresetPolicy
 from planish.search.genetic import GeneticPolicy
 from planish.search.grammar import ActionGrammar
 from planish.search.greedy import GreedyPolicy
+from planish.search.lookahead import LookaheadPolicy
 from planish.search.loop import run
-from planish.search.moves import cross, deletions, mutate, scatter
+from planish.search.moves import cross, deletions, extended, mutate, scatter
 from planish.search.parts import PartsPolicy
 from planish.search.priority import priority_samples
 from planish.search.protocol import Best, Plan, Policy
@@ -54,6 +56,10 @@ MAKERS: dict[str, Callable[[Letters, int], Policy]] = {
     "random": lambda space, seed: RandomPolicy(space, seed),
     "greedy": lambda space, seed: GreedyPolicy(space, seed),
     "genetic": lambda space, seed: GeneticPolicy(space, seed),
+    "beam-breadth": lambda space, seed: BeamPolicy(space, seed),
+    "beam-depth": lambda space, seed: BeamPolicy(space, seed, deep=True),
+    "lookahead-1": lambda space, seed: LookaheadPolicy(space, seed, depth=1),
+    "lookahead-2": lambda space, seed: LookaheadPolicy(space, seed, depth=2),
     "streamed": lambda space, seed: StreamPolicy(
         [Plan(tuple(word)) for word in ("b", "ab", "b", "abc", "abcd")]
     ),
@@ -217,3 +223,87 @@ def test_the_grammar_of_a_space_gives_its_legal_plans(seed: int) -> None:
     assert len(plans) == len(set(plans))
     assert {plan.actions for plan in plans} == {word for word in words if space.legal(word)}
     assert all(grammar.plan(grammar.tokens(plan)) == plan for plan in plans)
+
+
+class Pairs:
+    """Sets of the numbers 0 to 5, in order; 4 alone is worse, 4 with 5 is best of all."""
+
+    start = Plan()
+    words = tuple("012345")
+
+    def actions(self, plan: Plan) -> Sequence[str]:
+        return self.words
+
+    def legal(self, actions: Sequence[str]) -> bool:
+        return list(actions) == sorted(set(actions))
+
+
+def pair_score(plan: Plan) -> Outcome:
+    value = 10.0 - 0.5 * ("1" in plan.actions)
+    if "4" in plan.actions:
+        value += -5.0 if "5" in plan.actions else 0.4
+    elif "5" in plan.actions:
+        value += 0.3
+    return Outcome("".join(plan.actions), Measurement(value, "bytes"), identity=str(plan.actions))
+
+
+@pytest.mark.parametrize(("depth", "reached"), [(1, 9.5), (2, 4.5)])
+def test_looking_two_steps_ahead_finds_what_one_cannot(depth: int, reached: float) -> None:
+    space = Pairs()
+    policy = LookaheadPolicy(space, 0, depth=depth)
+    best = run(
+        space, policy, lambda plans: [pair_score(p) for p in plans], Budget(builds=500),
+        baseline=pair_score(space.start),
+    )  # fmt: skip
+    assert best.value == reached
+
+
+def test_look_ahead_1_takes_the_best_step_of_all() -> None:
+    space = Letters()
+    policy = LookaheadPolicy(space, 3)
+    policy.observe(space.start, score(space.start))
+    steps = []
+    while len(steps) < 40 and (plans := policy.suggest(4)):
+        for plan in plans:
+            steps.append(plan)
+            policy.observe(plan, score(plan))
+    one = [p for p in steps if len(p.actions) <= 2]
+    assert {p.actions for p in one} >= {("a", x) for x in "bcdefg"}
+    second = next(p for p in steps if len(p.actions) == 3)
+    assert "".join(second.actions[:2]) == "ab" or "b" in second.actions
+
+
+def test_a_beam_in_breadth_keeps_the_best_of_each_length() -> None:
+    space = Letters()
+    best = run(
+        space, BeamPolicy(space, 0, width=2), lambda plans: [score(p) for p in plans],
+        Budget(builds=400), baseline=score(space.start),
+    )  # fmt: skip
+    assert "".join(best.plan.actions).startswith("abcde")
+
+
+def test_depth_first_reaches_long_plans_sooner_than_breadth_first() -> None:
+    space = Letters()
+
+    def score(plan: Plan) -> Outcome:
+        return Outcome("", Measurement(20.0 - len(plan.actions), "bytes"))
+
+    def longest(policy: BeamPolicy) -> int:
+        policy.observe(space.start, score(space.start))
+        seen = 0
+        for _ in range(12):
+            for plan in policy.suggest(4):
+                seen = max(seen, len(plan.actions))
+                policy.observe(plan, score(plan))
+        return seen
+
+    assert longest(BeamPolicy(space, 0, width=6, deep=True)) > longest(
+        BeamPolicy(space, 0, width=6)
+    )
+
+
+def test_an_action_takes_its_place_or_that_of_one_it_excludes() -> None:
+    space = Pairs()
+    assert extended(space, Plan(("1", "4")), "2") == Plan(("1", "2", "4"))
+    assert extended(space, Plan(("1", "4")), "4") is None
+    assert extended(space, Plan(("1",)), "4") == Plan(("1", "4"))

@@ -156,6 +156,48 @@ def model(
     print(f"wrote {out}")
 
 
+@command.command("kernels")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write.")
+@click.option("--programs", default=160, show_default=True, help="Tensor programs to learn from.")
+@click.option("--plans", default=48, show_default=True, help="Schedules measured of each.")
+@click.option(
+    "--seconds", type=float, default=None, help="Stop measuring after so long; run again to go on."
+)
+@click.option(
+    "--held-out", type=click.Path(path_type=Path), default=None,
+    help="A file with the identities of shapes that must not be learned from.",
+)  # fmt: skip
+@click.option("--seed", default=0, show_default=True)
+def kernels(
+    out: Path,
+    programs: int,
+    plans: int,
+    seconds: float | None,
+    held_out: Path | None,
+    seed: int,
+) -> None:
+    """Learn how long loop schedules take: for `planish tune-kernel --policy cost-model`.
+
+    Measures schedules of contractions, convolutions, reductions and row-wise fusions on this
+    machine, fits gradient-boosted trees, checks them on programs left out, and writes OUT
+    (safetensors, with its card). What was measured is kept in the store: a run that was killed
+    goes on where it was.
+
+    \b
+    planish learn kernels --out kernels-cost.safetensors
+    """
+    from planish.store.store import Store
+    from planish.tune.learn_kernels import KernelSettings, learn_kernels, read_identities
+
+    identities = tuple(read_identities(held_out)) if held_out is not None else ()
+    settings = KernelSettings(
+        programs, plans, float("inf") if seconds is None else seconds, seed, identities
+    )
+    with Store.open_default() as store:
+        learn_kernels(settings, out, store, print)
+    print(f"wrote {out}")
+
+
 @command.command("check")
 @click.argument("coreset", type=click.Path(path_type=Path))
 @_corpus

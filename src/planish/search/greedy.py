@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from planish.base.records import Outcome
+from planish.search.moves import extended
 from planish.search.protocol import Best, Plan, Space
 
 
@@ -39,7 +39,7 @@ class GreedyPolicy:
                 self._swept = self._best.plan
                 self._sweep = iter(self._choices())
                 continue
-            plan = self._extended(action)
+            plan = extended(self._space, self._best.plan, action)
             if plan is not None and plan not in self._seen:
                 self._seen.add(plan)
                 plans.append(plan)
@@ -55,7 +55,3 @@ class GreedyPolicy:
         actions = list(self._space.actions(self._best.plan))
         self._rng.shuffle(actions)
         return actions
-
-    def _extended(self, action: str) -> Plan | None:
-        plan = replace(self._best.plan, actions=(*self._best.plan.actions, action))
-        return plan if self._space.legal(plan.actions) else None

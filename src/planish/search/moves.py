@@ -55,6 +55,33 @@ def fresh(make: Callable[[], Plan], seen: set[Plan], count: int, tries: int) -> 
     return plans
 
 
+def extended(space: Space, plan: Plan, action: str) -> Plan | None:
+    """The plan with one more action: at its end where that is legal, else where it first is.
+
+    In a space of choices, where an action excludes others, it takes the place of one of them.
+    """
+    actions = plan.actions
+    for at in reversed(range(len(actions) + 1)):
+        longer = (*actions[:at], action, *actions[at:])
+        if space.legal(longer):
+            return plan.acting(longer)
+    if action in actions:
+        return None
+    for at in range(len(actions)):
+        changed = (*actions[:at], action, *actions[at + 1 :])
+        if space.legal(changed):
+            return plan.acting(changed)
+    return None
+
+
+def extensions(space: Space, plan: Plan) -> Iterator[Plan]:
+    """The plan extended by each of the space's actions."""
+    for action in space.actions(plan):
+        longer = extended(space, plan, action)
+        if longer is not None:
+            yield longer
+
+
 def deletions(space: Space, plan: Plan) -> Iterator[Plan]:
     """The plan without one of its actions, the last one first."""
     for at in reversed(range(len(plan.actions))):

@@ -58,12 +58,14 @@ class Counts:
 class KernelEvaluator:
     """Evaluates plans of a LoopSpace; each batch is measured in a fresh process.
 
-    floor  seconds below which no kernel of the program can be, given the slowest such claim
+    floor     what refuses times that no kernel of the program can have
+    thorough  time what is hopelessly slow as long as the rest: its value is wanted, too
     """
 
     def __init__(
         self, pool: Pool, space: LoopSpace, vector: int, *, cold: bool = False,
         store: Store | None = None, seed: int = 0, floor: Floor | None = None,
+        thorough: bool = False,
     ) -> None:  # fmt: skip
         self._pool = pool
         self._space = space
@@ -71,6 +73,7 @@ class KernelEvaluator:
         self._cold = cold
         self._store = store
         self._floor = floor
+        self._thorough = thorough
         self._draw = random.Random(seed)
         data = pickle.dumps(space.program)
         self._blob = digest(data)
@@ -156,7 +159,7 @@ class KernelEvaluator:
         ]
 
     def _measure(self, image: bytes, seconds: float, *, final: bool = False) -> Reply:
-        enough = float("inf") if final else _HOPELESS * self._best / self._base
+        enough = float("inf") if final or self._thorough else _HOPELESS * self._best / self._base
         request = Measure(
             self._blob, self._image, image, seconds, self._draw.randrange(1 << 30), self._cold,
             enough if enough == enough else float("inf"), 0.0 if final else _PRECISE,

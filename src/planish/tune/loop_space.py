@@ -23,7 +23,7 @@ class LoopSpace:
     def __init__(self, program: Program, target: Target, threads: int = 1) -> None:
         self.program = program
         self.threads = threads
-        self._rules = {s.name: StageRules(s, target, {}) for s in program.stages}
+        self.rules = {s.name: StageRules(s, target, {}) for s in program.stages}
         self._schedules: dict[tuple[str, ...], Schedule | None] = {}
 
     @property
@@ -35,7 +35,7 @@ class LoopSpace:
     def all_actions(self) -> tuple[str, ...]:
         """Every choice that differs from the rules', sorted."""
         found = []
-        for name, rules in self._rules.items():
+        for name, rules in self.rules.items():
             chosen = rules.choices()
             for key, values in rules.domain().items():
                 found += [f"{name} {key}={v}" for v in values if v != chosen[key]]
@@ -51,7 +51,7 @@ class LoopSpace:
         if list(actions) != sorted(actions) or len(set(keys)) != len(keys):
             return False
         chosen = self._given(actions)
-        if not all(rules.fits(chosen[name]) for name, rules in self._rules.items()):
+        if not all(rules.fits(chosen[name]) for name, rules in self.rules.items()):
             return False
         return self.schedule(tuple(actions)) is not None
 
@@ -65,16 +65,21 @@ class LoopSpace:
         return self._schedules[actions]
 
     def _make(self, actions: Sequence[str]) -> Schedule:
-        return assemble(self.program, self._rules, self._given(actions), self.threads)[0]
+        return assemble(self.program, self.rules, self._given(actions), self.threads)[0]
 
     def _given(self, actions: Sequence[str]) -> dict[str, dict[str, int]]:
-        """The choices by stage."""
-        given: dict[str, dict[str, int]] = {name: {} for name in self._rules}
-        for action in actions:
-            stage, _, choice = action.partition(" ")
-            key, _, value = choice.partition("=")
-            given[stage][key] = int(value)
-        return given
+        """The choices of every stage."""
+        return {name: {} for name in self.rules} | choices_of(actions)
+
+
+def choices_of(actions: Sequence[str]) -> dict[str, dict[str, int]]:
+    """What actions choose, by stage."""
+    given: dict[str, dict[str, int]] = {}
+    for action in actions:
+        stage, _, choice = action.partition(" ")
+        key, _, value = choice.partition("=")
+        given.setdefault(stage, {})[key] = int(value)
+    return given
 
 
 def describe(plan: Plan) -> str:

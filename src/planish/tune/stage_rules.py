@@ -45,11 +45,11 @@ class StageRules(StageShape):
         """What the rules choose."""
         if self.kind == "elementwise":
             work = sum(1 for e in walk(self.stage.body) if children(e))
-            return {"vectors": 1 if self._is_heavy() or work > 12 else 4}
+            return {"vectors": 1 if self.is_heavy() or work > 12 else 4}
         if self.kind == "across":
             rows = min(4, self.extents[self.rows_axis]) if self.rows_axis else 1
             vectors = min(self._vectors(), max(1, LATENCY // rows))
-            return {"rows": rows, "vectors": min(vectors, 2) if self._is_heavy() else vectors}
+            return {"rows": rows, "vectors": min(vectors, 2) if self.is_heavy() else vectors}
         if self.kind == "streamed":
             return {"depth": 8, "vectors": 4}
         if self.kind == "narrow":
@@ -96,13 +96,13 @@ class StageRules(StageShape):
         width = vectors * self.lanes
         if self._quads() is not None:
             return {**found, "unroll": 4, "pack": 1, "outer": 1}
-        product = self._product()
+        product = self.product()
         if product is None:
-            if self._strided_window() is not None:
+            if self.strided_window() is not None:
                 return {**found, "pack": 1, "outer": 1}
             outer = self.extents[self.vector] > width and self._walked() > self.target.l2 // 4
             reused = math.prod(self.extents[a] for a in self.stage.axes if a != self.vector)
-            pack = outer and reused >= 24 * rows and self._weights() is not None
+            pack = outer and reused >= 24 * rows and self.weights() is not None
             if vectors == 1 and not outer and self._second_axis():
                 # With one vector a row, elements for all lanes would be half of all loads.
                 rows, second = (8, 3) if self.target.registers >= 28 else (3, 3)
@@ -115,12 +115,12 @@ class StageRules(StageShape):
         stage = self.stage
         depth, across = self.extents[stage.bound[0]], self.extents[self.vector]
         many, size = self.extents[self.rows_axis], b.type.size
-        badly = self._stride(b, self.vector) != 1
+        badly = self.stride(b, self.vector) != 1
         if not badly and many <= 48 and depth >= 256 and depth * across * size > 256 << 10:
             # Few rows: a block of the other operand's rows is read in order, then the next one.
             return {"depth": 64, "outer": 1}
         near = depth * width * size <= self.target.l1 and across > width and len(stage.axes) == 2
-        if self._collides() and near and not badly and many >= 4 * rows:
+        if self.collides() and near and not badly and many >= 4 * rows:
             # What passes of rows share is copied to where it does not compete for cache sets.
             return {"pack": 2, "outer": 1, "prefetch": 1}
         small = many < max(96, 4 * rows) or depth < 8 or depth * across * size <= 192 << 10
@@ -141,10 +141,10 @@ class StageRules(StageShape):
         """Rows and vectors of the register tile, by cycles that the whole stage would take."""
         most_rows = self.extents[self.rows_axis] if self.rows_axis else 1
         most_vectors = self._vectors()
-        spare = 12 if self._is_heavy() else 2
+        spare = 12 if self.is_heavy() else 2
         spare = 8 if self._quads() is not None else spare
         # Rows that lie a large power of two apart fall into few sets of the cache.
-        fetch = 1.0 if self._collides() else 0.15
+        fetch = 1.0 if self.collides() else 0.15
         if self._rows_collide():
             most_rows = min(most_rows, WAYS)
         return best_tile(most_rows, most_vectors, self.target.registers - spare, fetch)
@@ -194,7 +194,7 @@ class StageRules(StageShape):
         name, k, b = self.stage.name, self.vector, self.narrow[1]
         m, n = self.stage.axes
         found = []
-        if self._stride(b, k) != 1:
+        if self.stride(b, k) != 1:
             found.append(step("pack", name, b.tensor.name, "as", n, k))
         found.append(step("split", name, k, self.lanes))
         found += [step("split", name, m, rows)] if rows > 1 else []
@@ -213,7 +213,7 @@ class StageRules(StageShape):
             sizes += [f"{axis}={values['second']}" for axis in [self._second_axis()] if axis]
         found = [step("tile", name, *sizes, f"{n}={width}", "vector", n)]
         found += self._unrolling(values["unroll"])
-        product = self._product() if m else None
+        product = self.product() if m else None
         blocks, inner = [], stage.bound[-1]
         kc, mc = values["depth"], values["height"]
         if product is not None and values["unroll"] < kc < self.extents[inner]:
@@ -245,7 +245,7 @@ class StageRules(StageShape):
         tiles = [f"{m}/{rows}"] if self.extents[m] > rows else []
         vectors = [f"{n}/{width}"] if self.extents[n] > width else []
         batch = [x for x in self.stage.axes if x not in (m, n)]
-        if self._product() is None and self._strided_window() is None:
+        if self.product() is None and self.strided_window() is None:
             # Weights of a convolution stay while all rows pass them.
             tile = f"{m}/{rows}" if rows > 1 else m
             names = [tile if x == m else x for x in self.stage.axes if x != n]
@@ -267,8 +267,8 @@ class StageRules(StageShape):
         stage, name, n, m = self.stage, self.stage.name, self.vector, self.rows_axis
         batch = [x for x in stage.axes if x not in (m, n)]
         if product is None:
-            window = self._strided_window()
-            weights = self._weights()
+            window = self.strided_window()
+            weights = self.weights()
             if window is None and weights is not None:
                 inner = [x for x in stage.bound if x in self._axes(weights)]
                 order = [f"{n}/{width}", *inner, n]

@@ -77,7 +77,7 @@ class StageShape:
         """Vectors that the whole vector axis takes."""
         return -(-self.extents[self.vector] // self.lanes)
 
-    def _stride(self, access: Access, axis: str) -> int:
+    def stride(self, access: Access, axis: str) -> int:
         """Elements that one step along the axis moves."""
         size = access.tensor.type.size
         given = self.strides.get(access.tensor.name) or row_major(access.tensor.shape, size)
@@ -93,9 +93,9 @@ class StageShape:
         for axis in stage.all_axes:
             bound = axis in stage.bound
             length = self.extents[axis]
-            if length < 2 or (not bound and self._stride(stage.out, axis) != 1):
+            if length < 2 or (not bound and self.stride(stage.out, axis) != 1):
                 continue
-            strided = [a for a in stage.reads if self._stride(a, axis) not in (0, 1)]
+            strided = [a for a in stage.reads if self.stride(a, axis) not in (0, 1)]
             if any(a.type.name not in ("f32", "i32", "f64") for a in strided):
                 continue
             used = length / (-(-length // self.lanes) * self.lanes)
@@ -121,7 +121,7 @@ class StageShape:
             if self._axes(a) == (m, k) and set(self._axes(b)) == {k, n} and a.tensor != b.tensor:
                 plain = all(i.terms[0][1] == 1 and not i.constant for x in pair for i in x.indices)
                 whole = body.type.is_float and len(b.indices) == 2
-                return (a, b) if plain and whole and self._stride(a, k) == 1 else None
+                return (a, b) if plain and whole and self.stride(a, k) == 1 else None
         return None
 
     def _is_worth_packing(self, access: Access, axis: str) -> bool:
@@ -134,7 +134,7 @@ class StageShape:
         rows = [a for a in self.stage.axes if a not in self._axes(access)]
         return math.prod(self.extents[a] for a in rows) >= 24 and self.extents[axis] >= 8
 
-    def _is_heavy(self) -> bool:
+    def is_heavy(self) -> bool:
         return any(isinstance(e, Op) and e.name in HEAVY for e in walk(self.stage.body))
 
     def _reused_axis(self) -> str:
@@ -154,7 +154,7 @@ class StageShape:
         """Another output axis whose vectors meet the same elements as those of the first rows."""
         m, n = self.rows_axis, self.vector
         for axis in self.stage.axes:
-            if axis in (m, n) or self.extents[axis] < 3 or self._product() is not None:
+            if axis in (m, n) or self.extents[axis] < 3 or self.product() is not None:
                 continue
             shared = [a for a in self.stage.reads if m in self._axes(a)]
             vectors = [a for a in self.stage.reads if n in self._axes(a)]
@@ -176,12 +176,12 @@ class StageShape:
         fits = across * size <= self.target.l2 // 8
         return fits and across * size >= 2048 and depth >= 32 and depth * across * size > 256 << 10
 
-    def _collides(self) -> bool:
+    def collides(self) -> bool:
         """Whether an operand is walked down columns whose rows share cache sets, and not packed."""
         reads = [a for a in self.stage.reads if self.vector in self._axes(a)]
         rows = math.prod(self.extents[a] for a in self.stage.axes if a != self.vector)
         return rows <= 64 and any(
-            self._stride(a, axis) * a.type.size % 1024 == 0 and self._stride(a, axis)
+            self.stride(a, axis) * a.type.size % 1024 == 0 and self.stride(a, axis)
             for a in reads
             for axis in self.stage.bound
         )
@@ -190,14 +190,14 @@ class StageShape:
         """Whether an operand's rows begin in one set of the first cache, and are not packed."""
         axis = self.rows_axis
         reads = [a for a in self.stage.reads if axis and axis in self._axes(a)]
-        return any(self._stride(a, axis) * a.type.size % _WAY == 0 for a in reads)
+        return any(self.stride(a, axis) * a.type.size % _WAY == 0 for a in reads)
 
     def _walked(self) -> int:
         """Bytes of the operands that lie along the vector axis."""
         reads = [a for a in self.stage.reads if self.vector in self._axes(a)]
         return sum(math.prod(a.tensor.shape) * a.type.size for a in reads)
 
-    def _product(self) -> tuple[Access, Access] | None:
+    def product(self) -> tuple[Access, Access] | None:
         """The operands of a sum of products: the one walked by rows, the one by vectors."""
         body = self.stage.body
         if not isinstance(body, Op) or len(body.arguments) != 2 or len(self.stage.bound) != 1:
@@ -231,23 +231,23 @@ class StageShape:
         if product is None or len(stage.bound) != 1 or not self.rows_axis:
             return None
         types, k = {a.type.name for a in product}, stage.bound[0]
-        if "i8" not in types or not types <= {"i8", "u8"} or self._stride(product[0], k) != 1:
+        if "i8" not in types or not types <= {"i8", "u8"} or self.stride(product[0], k) != 1:
             return None
         worth = self.extents[self.rows_axis] >= 8 and self.extents[k] >= 8
-        return product if worth and self._stride(product[1], self.vector) == 1 else None
+        return product if worth and self.stride(product[1], self.vector) == 1 else None
 
-    def _weights(self) -> Access | None:
+    def weights(self) -> Access | None:
         """A convolution's weights: read along vectors, the same for all rows, by plain axes."""
         outputs = {a for a in self.stage.axes if a != self.vector}
         found = [a for a in self.stage.reads if self.vector in self._axes(a)]
         if len(found) != 1 or outputs & set(self._axes(found[0])):
             return None
         plain = all(len(i.terms) == 1 and i.terms[0][1] == 1 for i in found[0].indices)
-        return found[0] if plain and self._stride(found[0], self.vector) == 1 else None
+        return found[0] if plain and self.stride(found[0], self.vector) == 1 else None
 
-    def _strided_window(self) -> Access | None:
+    def strided_window(self) -> Access | None:
         """The one operand that lies badly along the vector axis and is worth spreading out."""
-        strided = [a for a in self.stage.reads if self._stride(a, self.vector) not in (0, 1)]
+        strided = [a for a in self.stage.reads if self.stride(a, self.vector) not in (0, 1)]
         if len(strided) == 1 and self._is_worth_packing(strided[0], self.vector):
             return strided[0]
         return None
