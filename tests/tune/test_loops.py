@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,14 +14,17 @@ import pytest
 
 import planish as pl
 from planish.base.errors import UsageError
+from planish.base.records import Measurement, Outcome
 from planish.cli.main import main
 from planish.measure.machine import processor
 from planish.search.moves import mutate
 from planish.store.store import Store
 from planish.tensor.expr import Tensor
-from planish.tensor.program import lower
+from planish.tensor.program import Program, lower
 from planish.tensor.reference import evaluate, interpret
 from planish.tune import loops
+from planish.tune.kernel_evaluator import kernel_key
+from planish.tune.kernel_policies import POLICIES
 from planish.tune.loop_space import LoopSpace
 from planish.tune.stage_shape import Target
 
@@ -67,7 +73,7 @@ def test_a_plan_makes_each_choice_once_in_one_order() -> None:
     assert not space.legal(("C rows=16", "C vectors=8")), "128 results do not fit 31 registers"
 
 
-@pytest.mark.parametrize("policy", ["genetic", "greedy", "random"])
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "cost-model"])
 def test_tuning_is_never_worse_and_its_schedule_works(policy: str) -> None:
     found = pl.tune_kernel(_matmul(), budget="12", policy=policy, store=False)
     assert found.ratio[1] <= 1.0 and found.best <= found.baseline
@@ -102,6 +108,81 @@ def test_the_store_is_closed_however_a_search_ends(
     with pytest.raises(TypeError) if fails else contextlib.nullcontext():
         pl.tune_kernel(_matmul(), budget="2")
     assert opened and {*map(id, opened)} == {*map(id, closed)}
+
+
+def test_offline_uses_only_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="no measurement of this kernel on this machine"):
+        pl.tune_kernel(_matmul(), offline=True)
+    pl.tune_kernel(_matmul(), budget="12", policy="random")
+    monkeypatch.setattr(loops, "Pool", None)  # starting a worker raises
+    found = pl.tune_kernel(_matmul(), offline=True)
+    with Store.open_default() as store:
+        known = store.outcomes(kernel_key(lower([_matmul()]), processor().vector, False))
+    assert found.ledger.measured == 0 and found.ledger.cached == len(known) > 1
+    assert found.best == known[str(found.schedule)].value <= found.baseline
+    assert found.ratio[2] <= 1.0
+
+
+def _stored(program: Program, ratios: dict[str, float], machine: str) -> None:
+    """Put records of a machine into the store: seconds by schedule text."""
+    with Store.open_default() as store:
+        key = kernel_key(program, processor().vector, False, machine)
+        for text, value in ratios.items():
+            measured = Measurement(value, "s", {}, (value,) * 9, machine)
+            store.put(key, Outcome(text, measured, identity=text))
+
+
+def test_records_of_another_machine_are_used_only_when_asked_for() -> None:
+    program = lower([_matmul()])
+    space = LoopSpace(program, Target.of(processor(), processor().vector))
+    rules = str(space.schedule(()))
+    better = str(space.schedule((space.all_actions[0],)))
+    _stored(program, {rules: 2e-3, better: 1e-3}, "another")
+    with pytest.raises(UsageError, match="no measurement"):
+        pl.tune_kernel(_matmul(), offline=True)
+    found = pl.tune_kernel(_matmul(), budget="1")
+    assert found.ledger.cached == 0 and found.baseline < 1e-3, "measured here, not taken over"
+    asked = pl.tune_kernel(_matmul(), offline=True, machine="another")
+    assert str(asked.schedule) == better and asked.best == 1e-3
+    assert "another" in asked.ledger.policy
+    with pytest.raises(UsageError, match="offline only"):
+        pl.tune_kernel(_matmul(), machine="another")
+
+
+def test_a_record_whose_steps_are_no_longer_known_is_passed_over() -> None:
+    """Old and new kinds of candidates share the store: what cannot be read does no harm."""
+    program = lower([_matmul()])
+    space = LoopSpace(program, Target.of(processor(), processor().vector))
+    rules = str(space.schedule(()))
+    _stored(program, {rules: 2e-3, "split C m 7\nsplit C m 7": 1e-3}, "")
+    found = pl.tune_kernel(_matmul(), offline=True)
+    assert str(found.schedule) == rules and found.ratio == (1.0, 1.0, 1.0)
+
+
+def test_a_killed_search_goes_on_where_it_was() -> None:
+    code = (
+        "import planish as pl; m, n, k = pl.axes('m n k');"
+        "a, b = pl.tensor('A', (20, 24)), pl.tensor('B', (24, 70));"
+        "t = pl.define('C', [m, n], pl.sum(k, a[m, k] * b[k, n]));"
+        "pl.tune_kernel(t, budget='3000,60s', policy='random', seed=5)"
+    )
+    search = subprocess.Popen([sys.executable, "-c", code])
+    key = kernel_key(lower([_matmul()]), processor().vector, False)
+    try:
+        end = time.monotonic() + 30
+        known = 0
+        while known < 10 and time.monotonic() < end:
+            time.sleep(0.1)
+            with Store.open_default() as store:
+                known = len(store.outcomes(key))
+    finally:
+        search.kill()
+        search.wait()
+    assert known >= 10
+    with Store.open_default() as store:
+        known = len(store.outcomes(key))
+    found = pl.tune_kernel(_matmul(), budget="12", policy="random", seed=5)
+    assert found.ledger.cached >= 8 and found.ledger.measured <= 4
 
 
 def test_mistakes_are_told() -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from planish.cli.einsum_options import einsum_options
+
+if TYPE_CHECKING:
+    from planish.tune.loops import Tuned
 
 
 @click.command("tune-kernel", no_args_is_help=True)
@@ -20,7 +24,8 @@ from planish.cli.einsum_options import einsum_options
 )
 @click.option(
     "--policy", default="genetic", show_default=True, metavar="NAME",
-    help="How schedules are searched.",
+    help="How schedules are searched: cost-model, genetic, greedy, greedy1, greedy2, beam-breadth, "
+    "beam-depth, random.",
 )  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Seed of every random choice.")
 @click.option(
@@ -40,6 +45,11 @@ from planish.cli.einsum_options import einsum_options
     "--loaded", default="flag", show_default=True, metavar="flag|refuse",
     help="What to do where other programs keep the machine busy.",
 )  # fmt: skip
+@click.option("--offline", is_flag=True, help="Measure nothing: the best that the store has.")
+@click.option(
+    "--machine", default="", metavar="FINGERPRINT",
+    help="With --offline: use the records of that machine.",
+)  # fmt: skip
 @click.option("--no-store", is_flag=True, help="Neither use nor keep earlier measurements.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -55,6 +65,8 @@ def command(
     output: Path | None,
     lock: Path | None,
     loaded: str,
+    offline: bool,
+    machine: str,
     no_store: bool,
     as_json: bool,
 ) -> None:
@@ -78,7 +90,7 @@ def command(
     with live_display(quiet=as_json) as live:
         found = tune_kernel(
             tensor, budget=budget, policy=policy, seed=seed, target=target, cold=cold,
-            store=not no_store, loaded=loaded, progress=live,
+            store=not no_store, loaded=loaded, offline=offline, machine=machine, progress=live,
         )  # fmt: skip
     wrote = []
     if output is not None:
@@ -107,7 +119,16 @@ def command(
     print(found)
     for words in found.ledger.warnings:
         print(f"beware: {words}")
-    print("changed: " + (", ".join(found.changes) or "nothing: no schedule beat the rules' one"))
+    print(_changed(found))
     print(f"\n{found.schedule}")
     if wrote:
         print(f"\nwrote {', '.join(wrote)}")
+
+
+def _changed(found: Tuned) -> str:
+    """What differs from the rules' schedule, in one line."""
+    if found.changes:
+        return "changed: " + ", ".join(found.changes)
+    if found.ratio[2] < 1.0:
+        return f"from the store: the best of {found.ledger.cached} records"
+    return "changed: nothing: no schedule beat the rules' one"

@@ -34,7 +34,7 @@ _MAKERS: dict[str, Callable[[LoopSpace, int], Policy]] = {
     "random": RandomPolicy,
 }
 POLICIES = tuple(_MAKERS)
-DEFAULT = "cost-model"
+DEFAULT = "genetic"
 
 
 def make_policy(name: str, space: LoopSpace, seed: int) -> Policy:

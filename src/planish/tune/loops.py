@@ -29,6 +29,7 @@ from planish.tensor.expr import Expr, Tensor
 from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
 from planish.tune.kernel_evaluator import Floor, KernelEvaluator, interval
+from planish.tune.kernel_offline import best_stored
 from planish.tune.kernel_policies import DEFAULT, POLICIES, make_policy
 from planish.tune.kernel_requests import HANDLER
 from planish.tune.loop_space import LoopSpace
@@ -118,6 +119,8 @@ def tune_kernel(
     cold: bool = False,
     store: bool = True,
     loaded: str = "flag",
+    offline: bool = False,
+    machine: str = "",
     progress: Progress | None = None,
 ) -> Tuned:
     """Search for the fastest schedule of a tensor program on this machine.
@@ -127,6 +130,8 @@ def tune_kernel(
     cold    measure with flushed caches
     store   keep measurements, so that a repeated or killed search goes on where it was
     loaded  what to do where others keep the machine busy: `flag` it in the ledger, or `refuse`
+    offline measure nothing: the best schedule that the store has a measurement of
+    machine with `offline`, use the records of the machine of this fingerprint, not of this one
     Raises UsageError, and PlanishError where this machine runs no kernels or is too busy.
     """
     if policy not in POLICIES:
@@ -135,6 +140,12 @@ def tune_kernel(
         raise unknown("way to treat a loaded machine", loaded, LOADED)
     vector = tunable_vector(target)
     limits = budget if isinstance(budget, Budget) else Budget.parse(str(budget))
+    if offline:
+        return _offline(outputs, target, vector, cold=cold, machine=machine, policy=policy)
+    if machine:
+        raise UsageError(
+            "records of another machine are used offline only", hint="add offline (--offline)"
+        )
     state = conditions()
     if state.loaded and loaded == "refuse":
         raise PlanishError(
@@ -167,6 +178,25 @@ def tune_kernel(
     )  # fmt: skip
     schedule, before, after, ratio, changes = kept
     return Tuned(program, schedule, before, after, ratio, changes, ledger, target)
+
+
+def _offline(
+    outputs: Tensor | Expr | Sequence[Tensor], target: str, vector: int, *, cold: bool,
+    machine: str, policy: str,
+) -> Tuned:  # fmt: skip
+    started = time.monotonic()
+    program = lower(as_tensors(outputs))
+    rules = Target.of(processor(), vector)
+    with Store.open_default() as store:
+        found = best_stored(program, rules, cold=cold, machine=machine, store=store)
+    whose = f"of machine {machine}" if machine else "of this machine"
+    ledger = TunedLedger(
+        0, found.records, time.monotonic() - started, {}, f"offline, records {whose}", 0,
+        (found.baseline, found.best),
+    )  # fmt: skip
+    return Tuned(
+        program, found.schedule, found.baseline, found.best, found.ratio, (), ledger, target
+    )
 
 
 def tunable_vector(target: str) -> int:
