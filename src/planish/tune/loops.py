@@ -50,6 +50,7 @@ class TunedLedger:
     failures  kind to count
     curve     best seconds after each candidate, the rules' first
     times     seconds of the search when each of them was known
+    steps     seconds of the search and text of each schedule that was the best so far
     warnings  what the machine was unfit in while it was measured on
     """
 
@@ -61,6 +62,7 @@ class TunedLedger:
     seed: int
     curve: tuple[float, ...]
     times: tuple[float, ...] = ()
+    steps: tuple[tuple[float, str], ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -103,10 +105,11 @@ class Tuned:
 
 @dataclass
 class _Curve:
-    """The best so far, after each candidate."""
+    """The best so far, after each candidate, and the schedules that were it."""
 
     values: list[float] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
+    steps: list[tuple[float, str]] = field(default_factory=list)
 
 
 def tune_kernel(
@@ -174,7 +177,7 @@ def tune_kernel(
     state = Conditions(state.others, state.processors, unsteadiness(counts.clock))
     ledger = TunedLedger(
         counts.measured, counts.cached, time.monotonic() - started, dict(counts.failures), policy,
-        seed, tuple(curve.values), tuple(curve.times), state.warnings,
+        seed, tuple(curve.values), tuple(curve.times), tuple(curve.steps), state.warnings,
     )  # fmt: skip
     schedule, before, after, ratio, changes = kept
     return Tuned(program, schedule, before, after, ratio, changes, ledger, target)
@@ -222,6 +225,9 @@ def _run(
     best = Best(space.start)
 
     def watch(plan: Plan, outcome: Outcome, so_far: Best) -> None:
+        if so_far.value < curve.values[-1]:
+            text = str(space.schedule(so_far.plan.actions))
+            curve.steps.append((time.monotonic() - started, text))
         curve.values.append(so_far.value)
         curve.times.append(time.monotonic() - started)
         progress.step(
