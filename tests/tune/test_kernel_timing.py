@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import statistics
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -27,7 +28,8 @@ from planish.tensor.schedule import Schedule
 from planish.tune import loops
 from planish.tune.kernel_evaluator import Floor, KernelEvaluator
 from planish.tune.kernel_requests import HANDLER, Measure, Measured
-from planish.tune.kernel_worker import Arena, Runner, decided
+from planish.tune.kernel_rounds import Rounds, decided, once
+from planish.tune.kernel_worker import Arena, Runner
 from planish.tune.loop_space import LoopSpace
 from planish.tune.roofline import least_operations, least_seconds
 from planish.tune.stage_rules import Target
@@ -54,8 +56,8 @@ def _run(cheat: Callable[[Kernel, Arena], Kernel]) -> Measured:
     class Cheat(Runner):
         bound = 0
 
-        def bind(self, data: bytes, arena: Arena) -> Kernel:
-            honest = super().bind(data, arena)
+        def bind(self, image: Image, arena: Arena) -> Kernel:
+            honest = super().bind(image, arena)
             self.bound += 1
             return honest if self.bound == 1 else cheat(honest, arena)
 
@@ -239,6 +241,34 @@ def test_the_quick_reference_takes_large_stages_in_slices(monkeypatch: pytest.Mo
     arrays = {t.name: numbers.random(t.shape, np.float32) for t in program.inputs}
     found, wanted = evaluate_quick(program, arrays), evaluate(program, arrays)
     assert np.array_equal(found["C"], wanted["C"])
+
+
+def test_a_candidate_that_needs_more_workspace_does_not_take_the_baselines() -> None:
+    program = lower([_product(48, 128, 64)])
+    packed = Schedule.parse("tile C m=4 n=32 vector n\npack C B as n/32 k n")
+    wide = build_image(packed.apply(program), processor().vector).to_bytes()
+    runner, plain = Runner(None), _image(program)
+    for _ in range(3):
+        found = runner(Measure("p", plain, wide, 0.001, 1), {"p": pickle.dumps(program)})
+        assert isinstance(found, Measured) and len(found.candidate) >= 3
+
+
+def test_rounds_without_the_processor_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = Rounds(Measure("p", b"", b"", 0.0, 1))
+    for at in range(6):
+        rounds.note(0, 1.0, True)
+        assert not rounds.ended, "a round is not over before both were called"
+        rounds.note(1, 50.0 if at % 2 else 1.1, at % 2 == 0)
+    assert rounds.times == [[1.0] * 3, [1.1] * 3] and rounds.ended
+    assert once(lambda: time.sleep(0.01), 1)[1] is False
+    assert any(once(lambda: sum(range(2000)), 1)[1] for _ in range(20))
+
+
+def test_what_is_slow_beyond_doubt_is_timedonce() -> None:
+    rounds = Rounds(Measure("p", b"", b"", 5.0, 1, enough=1.2))
+    rounds.note(0, 1.0, True)
+    rounds.note(1, 4.0, True)
+    assert rounds.ended
 
 
 def test_timing_ends_once_more_rounds_would_change_nothing() -> None:

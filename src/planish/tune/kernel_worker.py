@@ -7,7 +7,8 @@ A kernel is believed only as far as it was checked:
   of the timed rounds, and after it on inputs that were drawn meanwhile: a kernel that does
   nothing, leaves a part out or remembers an earlier result is found out.
 - Bytes around the outputs and the workspace, and all inputs, must be left as they were.
-- Candidate and baseline take turns, so that a clock that changes hits both.
+- Candidate and baseline take turns, so that a clock that changes hits both; a round in which the
+  process was kept from its processor is not counted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import math
 import pickle
 import random
-import statistics
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -36,12 +36,11 @@ from planish.tensor.reference import load  # noqa: E402
 from planish.tensor.schedule import Schedule  # noqa: E402
 from planish.tensor.types import BF16, Type  # noqa: E402
 from planish.tune.kernel_requests import Build, Measure, Measured  # noqa: E402
+from planish.tune.kernel_rounds import FEWEST, Rounds, once  # noqa: E402
 
 Array = np.ndarray[Any, Any]
 
 _GUARD = 256  # bytes on either side of an output
-_ROUNDS = 3
-_MOST_ROUNDS = 20_000
 _SAMPLE = 20e-6  # seconds: briefer calls are timed several together
 _FLUSH = 64 << 20
 _SMALL = 256 << 10
@@ -73,14 +72,15 @@ class Runner:
             self._arenas[request.program] = Arena(program, request.seed)
         return self._measure(request, self._arenas[request.program])
 
-    def bind(self, data: bytes, arena: Arena) -> Callable[[], object]:
-        """The kernel of these bytes, ready to be called on the arena's arrays."""
-        image = Image.from_bytes(data)
-        return Native(image).bind(arena.pointers(image.workspace))
+    def bind(self, image: Image, arena: Arena) -> Callable[[], object]:
+        """The kernel, ready to be called on the arena's arrays."""
+        return Native(image).bind(arena.pointers())
 
     def _measure(self, request: Measure, arena: Arena) -> Measured:
         draw = random.Random(request.seed)
-        calls = [self.bind(data, arena) for data in (request.baseline, request.candidate)]
+        images = [Image.from_bytes(data) for data in (request.baseline, request.candidate)]
+        arena.reserve(max(image.workspace for image in images))
+        calls = [self.bind(image, arena) for image in images]
         for call in calls:
             arena.check(call, draw)
         before = clock_probe()
@@ -94,31 +94,22 @@ class Runner:
         self, calls: Sequence[Callable[[], object]], arena: Arena, request: Measure,
         draw: random.Random,
     ) -> list[list[float]]:  # fmt: skip
-        times: list[list[float]] = [[], []]
+        rounds = Rounds(request)
         repeats = [self._repeats(call, request.cold) for call in calls]
-        checked = draw.randrange(_ROUNDS)
-        end = time.perf_counter() + request.seconds
+        checked = draw.randrange(FEWEST)
         order = [0, 1]
-        while len(times[0]) < _ROUNDS or (
-            time.perf_counter() < end and len(times[0]) < _MOST_ROUNDS
-        ):
+        while not rounds.ended:
             draw.shuffle(order)
-            check = len(times[0]) == checked
+            check = rounds.taken == checked
             for at in order:
                 if check or arena.small:
                     arena.poison(draw)
                 if request.cold:
                     self._flush_caches()
-                call, count = calls[at], repeats[at]
-                started = time.perf_counter()
-                for _ in range(count):
-                    call()
-                times[at].append((time.perf_counter() - started) / count)
+                rounds.note(at, *once(calls[at], repeats[at]))
                 if check:
                     arena.compare()
-            if decided(times[1], times[0], request.enough, request.precise):
-                break
-        return times
+        return rounds.times
 
     def _repeats(self, call: Callable[[], object], cold: bool) -> int:
         if cold:
@@ -131,21 +122,6 @@ class Runner:
         if self._flush is None:
             self._flush = np.zeros(_FLUSH, np.uint8)
         self._flush += 1
-
-
-def decided(own: Sequence[float], other: Sequence[float], enough: float, precise: float) -> bool:
-    """Whether more rounds would change nothing: surely above `enough`, or known precisely.
-
-    The standard error is that of the median of log ratios, from their absolute deviations.
-    """
-    rounds = len(own)
-    if rounds < 5 or rounds % 5:
-        return False
-    logs = [math.log(a / b) for a, b in zip(own, other, strict=True)]
-    middle = statistics.median(logs)
-    spread = statistics.median(abs(x - middle) for x in logs)
-    error = 1.858 * spread / math.sqrt(rounds)  # 1.4826 (normal) times 1.2533 (of a median)
-    return middle - 3 * error > math.log(enough) or (rounds >= 10 and error < precise)
 
 
 class Arena:
@@ -172,10 +148,13 @@ class Arena:
         self._workspace = _Guarded((0,), np.dtype(np.uint8))
         self.refill(seed)
 
-    def pointers(self, workspace: int) -> list[int]:
-        """Addresses of inputs, outputs and a workspace of that size."""
-        if self._workspace.inner.nbytes < workspace:
-            self._workspace = _Guarded((workspace,), np.dtype(np.uint8))
+    def reserve(self, size: int) -> None:
+        """Have a workspace of at least that size; kernels bound before lose theirs."""
+        if self._workspace.inner.nbytes < size:
+            self._workspace = _Guarded((size,), np.dtype(np.uint8))
+
+    def pointers(self) -> list[int]:
+        """Addresses of inputs, outputs and workspace."""
         arrays = [*self._inputs, *(g.inner for g in self._guarded), self._workspace.inner]
         return [a.ctypes.data for a in arrays]
 
