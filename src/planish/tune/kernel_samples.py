@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from planish.base.records import Outcome
 from planish.codegen.native import has_dot4
 from planish.measure.machine import processor
 from planish.proc.pool import Pool
@@ -23,6 +24,9 @@ Say = Callable[[str], None]
 _SECONDS_PER_CALL = 30.0
 _MEMORY = 8 << 30
 _STRAYING = 0.4
+_BATCH = 8
+_FEWEST_SAMPLES = 3
+_SPREAD = 0.1
 
 
 @dataclass(frozen=True)
@@ -72,25 +76,26 @@ def collect(
 
     stop  asked before each example: whether to leave the rest for another time
     """
-    for at, example in enumerate(examples):
-        if stop():
-            say(f"stopped before program {at + 1} of {len(examples)}; run again to go on")
-            return
-        space = native_space(example, vector)
-        wanted = draw_plans(space, plans, seed + at)
-        known = store.outcomes(kernel_key(example.program, vector, False))
-        if all(str(space.schedule(p.actions)) in known for p in wanted):
-            continue
-        with Pool(HANDLER, None, seconds=_SECONDS_PER_CALL, memory=_MEMORY) as pool:
+    with Pool(HANDLER, None, seconds=_SECONDS_PER_CALL, memory=_MEMORY) as pool:
+        for at, example in enumerate(examples):
+            if stop():
+                say(f"stopped before program {at + 1} of {len(examples)}; run again to go on")
+                return
+            space = native_space(example, vector)
+            wanted = draw_plans(space, plans, seed + at)
+            known = store.outcomes(kernel_key(example.program, vector, False))
+            if all(str(space.schedule(p.actions)) in known for p in wanted):
+                continue
+            pool.seconds = _SECONDS_PER_CALL  # a baseline sets it for its own program
             floor = Floor(example.program, vector, has_dot4(vector))
             evaluator = KernelEvaluator(
                 pool, space, vector, store=store, seed=seed, floor=floor, thorough=True
             )
             if not evaluator.baseline().ok:
                 continue
-            for start in range(0, len(wanted), 8):
-                evaluator(wanted[start : start + 8])
-        say(f"{at + 1} of {len(examples)}: {example.group}, {len(wanted)} schedules")
+            for start in range(0, len(wanted), _BATCH):
+                evaluator(wanted[start : start + _BATCH])
+            say(f"{at + 1} of {len(examples)}: {example.group}, {len(wanted)} schedules")
 
 
 def gather(
@@ -107,7 +112,18 @@ def gather(
         samples = [
             Sample(plan, known[text].value / rules.value)
             for plan in draw_plans(space, plans, seed + at)
-            if (text := str(space.schedule(plan.actions))) in known and known[text].ok
+            if (text := str(space.schedule(plan.actions))) in known and agrees(known[text])
         ]
         found.append(Samples(example, space, tuple(samples)))
     return found
+
+
+def agrees(outcome: Outcome) -> bool:
+    """Whether the samples of an outcome say the same: half of them lie within a tenth."""
+    if not outcome.ok or outcome.measurement is None:
+        return False
+    samples = sorted(outcome.measurement.samples)
+    if len(samples) < _FEWEST_SAMPLES:
+        return False
+    low, high = samples[len(samples) // 4], samples[(3 * len(samples)) // 4]
+    return high - low <= _SPREAD * low

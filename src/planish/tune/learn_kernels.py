@@ -30,7 +30,8 @@ from planish.tune.loop_features import FEATURES
 Say = Callable[[str], None]
 Floats = NDArray[np.float64]
 
-_FOLDS = 5
+_FOLDS = 4
+_TREES = 160
 _FEWEST = 10
 _WORST = 1.4  # log of a ratio: how much worse than four times makes no difference
 _FORGIVING = 1.5  # what is slow need not be predicted as well: weights fall with the log ratio
@@ -153,7 +154,7 @@ def fit_table(table: Table, chosen: NDArray[np.bool_], seed: int, card: dict[str
     """A forest from the chosen rows."""
     return fit(
         table.rows[chosen], table.targets[chosen], FEATURES, card, weights=table.weights[chosen],
-        trees=300, depth=6, rate=0.07, least=6.0, seed=seed,
+        trees=_TREES, depth=5, rate=0.1, least=6.0, seed=seed,
     )  # fmt: skip
 
 
