@@ -22,7 +22,10 @@ from planish.gym.env import Episode, PlanEnv
 
 __all__ = ["Episode", "PlanEnv"]
 
-_ENVIRONMENTS = {"planish/Passes-v0": "planish.gym.passes:make_passes"}
+_ENVIRONMENTS = {
+    "planish/Passes-v0": "planish.gym.passes:make_passes",
+    "planish/Loops-v0": "planish.gym.loops:make_loops",
+}
 
 for _name, _maker in _ENVIRONMENTS.items():
     if _name not in gymnasium.registry:

@@ -16,7 +16,7 @@ from planish.base.errors import UsageError, unknown
 from planish.gym.problem import Problem, Seen, Start
 from planish.search.protocol import Plan
 
-REWARDS = ("change", "best")
+REWARDS = ("change", "best", "rate", "log")
 Observation = NDArray[np.float32]
 Info = dict[str, Any]
 
@@ -57,7 +57,9 @@ class PlanEnv(gymnasium.Env[Observation, np.int64]):
     observation  the problem's features of the module (or kernel) as it stands
     action       number of an action, appended to the plan
     reward       `change`: how much smaller this step made the value, as a share of the baseline's;
-                 `best`: the same against the best value of the episode so far, never negative
+                 `best`: the same against the best value of the episode so far, never negative;
+                 `rate`: the change of the problem's limit over the value (for loops: of GFLOP/s,
+                 as a share of the machine's peak); `log`: how much the value's logarithm fell
     An action whose build fails, or that is not legal any more, leaves the state as it was and costs
     `penalty`; `info` says why. An episode is truncated after `max_steps` actions; it never
     terminates by itself. `reset(options={"benchmark": NAME})` chooses a task, else the seed does.
@@ -108,6 +110,8 @@ class PlanEnv(gymnasium.Env[Observation, np.int64]):
             raise unknown("benchmark", str(chosen), names)
         self._benchmark = chosen
         self._start = start = self.problem.start(chosen)
+        if self._reward == "rate" and not start.limit:
+            raise UsageError("this problem has no limit to reward a rate by", hint="reward='log'")
         self._plan, self._seen = start.plan, start.seen
         self._best = start.seen.outcome.value
         self._steps, self._total = 0, 0.0
@@ -128,15 +132,23 @@ class PlanEnv(gymnasium.Env[Observation, np.int64]):
             else:
                 info = {"failure": seen.outcome.failure.value, "reason": seen.outcome.reason}
         after = self._now().outcome.value
-        reference = self._best if self._reward == "best" else before
-        gain = max(reference - after, 0.0) if self._reward == "best" else reference - after
+        reward = self._gain(before, after) - (self._penalty if info else 0.0)
         self._best = min(self._best, after)
-        reward = gain / self._started().baseline - (self._penalty if info else 0.0)
         self._total += reward
         return (
             self._observation(), reward, False, self._steps >= self._max_steps,
             {**self._info(), **info},
         )  # fmt: skip
+
+    def _gain(self, before: float, after: float) -> float:
+        start = self._started()
+        if self._reward == "rate":
+            return start.limit * (1 / after - 1 / before)
+        if self._reward == "log":
+            return math.log(before / after)
+        if self._reward == "best":
+            return max(self._best - after, 0.0) / start.baseline
+        return (before - after) / start.baseline
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Which actions are legal now, shape (actions,); the name that MaskablePPO looks for."""
@@ -159,7 +171,7 @@ class PlanEnv(gymnasium.Env[Observation, np.int64]):
             return [f"{episode.benchmark} has changed since"]
         if outcome.failure is not None:
             return [f"the replay fails: {outcome.failure.value}: {outcome.reason}"]
-        if outcome.value != episode.value:
+        if abs(outcome.value - episode.value) > self.problem.tolerance * episode.value:
             return [f"the replay gives {outcome.value:g}, not {episode.value:g}"]
         return []
 

@@ -42,6 +42,7 @@ class PassProblem:
     """
 
     highest = _HIGHEST
+    tolerance = 0.0
 
     def __init__(
         self,

@@ -31,12 +31,14 @@ class Start:
     identity  content hash of the task
     plan      nothing, or the baseline's own plan, and `seen`, its build
     baseline  the value to beat
+    limit     no value can be lower: the roofline's seconds; 0 where there is no such limit
     """
 
     identity: str
     plan: Plan
     seen: Seen
     baseline: float
+    limit: float = 0.0
 
 
 class Problem(Protocol):
@@ -46,12 +48,14 @@ class Problem(Protocol):
     actions     texts of the actions; number n of the action space is the n-th
     features    names of what is observed
     highest     no feature is larger
+    tolerance   how far a replay's value may be from the first one's, as a share of it
     """
 
     benchmarks: tuple[str, ...]
     actions: tuple[str, ...]
     features: tuple[str, ...]
     highest: float
+    tolerance: float
 
     def start(self, benchmark: str) -> Start:
         """Open a task; raises PlanishError where it cannot be built at all."""

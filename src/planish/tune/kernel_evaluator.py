@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from planish.base.hashing import digest
 from planish.base.records import Failure, Measurement, Outcome
@@ -25,8 +26,9 @@ from planish.proc.pool import Call, Pool, Reply
 from planish.search.protocol import Plan
 from planish.store.store import Key, Store
 from planish.tensor.program import Program
+from planish.tensor.schedule import Schedule
 from planish.tune.kernel_requests import Build, Measure, Measured
-from planish.tune.loop_space import LoopSpace, describe
+from planish.tune.loop_space import describe
 
 _MEASURE = 0.01
 _CONFIRM = 0.4
@@ -55,17 +57,28 @@ class Counts:
     clock: list[float] = field(default_factory=list)
 
 
+class ScheduleSpace(Protocol):
+    """A space whose plans are schedules of one program."""
+
+    @property
+    def program(self) -> Program: ...
+
+    def schedule(self, actions: tuple[str, ...]) -> Schedule | None:
+        """The schedule of a plan; None where it may not be taken."""
+
+
 class KernelEvaluator:
-    """Evaluates plans of a LoopSpace; each batch is measured in a fresh process.
+    """Evaluates plans of a space of schedules; each batch is measured in a fresh process.
 
     floor     what refuses times that no kernel of the program can have
+    rules     the schedule that all are measured in turn with; by default the space's start
     thorough  time what is hopelessly slow as long as the rest: its value is wanted, too
     """
 
     def __init__(
-        self, pool: Pool, space: LoopSpace, vector: int, *, cold: bool = False,
+        self, pool: Pool, space: ScheduleSpace, vector: int, *, cold: bool = False,
         store: Store | None = None, seed: int = 0, floor: Floor | None = None,
-        thorough: bool = False,
+        thorough: bool = False, rules: Schedule | None = None,
     ) -> None:  # fmt: skip
         self._pool = pool
         self._space = space
@@ -82,7 +95,7 @@ class KernelEvaluator:
         self.known = store.outcomes(self._key) if store is not None else {}
         self._batch = 0
         self._image = b""
-        self._rules = str(space.schedule(()))
+        self._rules = str(space.schedule(()) if rules is None else rules)
         self._best = float("inf")
         self._base = float("nan")
         self.counts = Counts()
@@ -132,6 +145,15 @@ class KernelEvaluator:
         outcomes = [bad if t is None else found[t] for t, bad in zip(texts, invalid, strict=True)]
         self.counts.failures.update(o.failure.value for o in outcomes if o.failure is not None)
         return outcomes
+
+    def measure_text(self, text: str) -> Outcome:
+        """One schedule, measured now, whatever is on record."""
+        [image] = self._build([text])
+        if isinstance(image, Outcome):
+            return image
+        outcome = self._outcome(text, self._measure(image, _MEASURE))
+        self._retire()
+        return outcome
 
     def confirm(self, text: str, seconds: float = _CONFIRM) -> Measured | None:
         """A schedule and the rules' one again, for longer; None where that fails."""
