@@ -198,6 +198,46 @@ def kernels(
     print(f"wrote {out}")
 
 
+@command.command("loops")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write.")
+@click.option("--algorithm", default="ppo", show_default=True, metavar="ppo|dqn")
+@click.option("--steps", default=20_000, show_default=True, help="Actions, over all episodes.")
+@click.option("--programs", default=40, show_default=True, help="Tensor programs to learn from.")
+@click.option(
+    "--reward", default="rate", show_default=True, metavar="rate|log",
+    help="Change of GFLOP/s over the peak, or of the logarithm of the time.",
+)  # fmt: skip
+@click.option(
+    "--held-out", type=click.Path(path_type=Path), default=None,
+    help="A file with the identities of shapes that must not be learned from.",
+)  # fmt: skip
+@click.option("--seed", default=0, show_default=True)
+def loops(
+    out: Path,
+    algorithm: str,
+    steps: int,
+    programs: int,
+    reward: str,
+    held_out: Path | None,
+    seed: int,
+) -> None:
+    """Train a policy over cursor actions by reinforcement learning (extra planish[learn]).
+
+    On contractions, convolutions, reductions and row-wise fusions; writes a small network with
+    its card, which NumPy alone can run.
+
+    \b
+    planish learn loops --steps 20000 --out loops-ppo.safetensors
+    """
+    from planish.gym.train import TrainSettings, train_loops
+    from planish.tune.learn_kernels import read_identities
+
+    identities = tuple(read_identities(held_out)) if held_out is not None else ()
+    settings = TrainSettings(algorithm, steps, programs, reward, seed, identities)
+    train_loops(settings, out, print)
+    print(f"wrote {out}")
+
+
 @command.command("check")
 @click.argument("coreset", type=click.Path(path_type=Path))
 @_corpus
