@@ -86,6 +86,53 @@ def test_tuning_is_never_worse_and_its_schedule_works(policy: str) -> None:
     assert np.array_equal(kernel(a, b), a @ b)
 
 
+def _mlp(batch: int = 24, width: int = 40, inner: int = 40) -> Tensor:
+    b, i, j, o = pl.axes("b i j o")
+    x, w1 = pl.tensor("x", (batch, width)), pl.tensor("w1", (width, inner))
+    w2 = pl.tensor("w2", (inner, width))
+    hidden = pl.define("hidden", [b, j], pl.relu(pl.sum(i, x[b, i] * w1[i, j])))
+    return pl.define("y", [b, o], pl.sum(j, hidden[b, j] * w2[j, o]))
+
+
+def _attention(heads: int = 3, length: int = 10, width: int = 8) -> Tensor:
+    h, q, k, d = pl.axes("h q k d")
+    a, b, v = (pl.tensor(name, (heads, length, width)) for name in "QKV")
+    s = pl.define("S", [h, q, k], pl.sum(d, a[h, q, d] * b[h, k, d]))
+    e = pl.define("E", [h, q, k], pl.exp(s[h, q, k] - pl.max(k, s[h, q, k])))
+    total = pl.define("total", [h, q], pl.sum(k, e[h, q, k]))
+    return pl.define("O", [h, q, d], pl.sum(k, e[h, q, k] * v[h, k, d]) / total[h, q])
+
+
+@pytest.mark.parametrize("make", [_mlp, _attention])
+def test_fusion_is_searched_as_well(make) -> None:
+    program = lower([make()])
+    space = LoopSpace(program, _TARGET)
+    fusions = [action for action in space.all_actions if " fuse=" in action]
+    usual = space.schedule(())
+    assert usual is not None and fusions
+    numbers = np.random.default_rng(0)
+    arrays = {t.name: numbers.random(t.shape).astype("f4") for t in program.inputs}
+    wanted = evaluate(program, arrays)
+    texts = set()
+    for action in fusions:
+        schedule = space.schedule((action,))
+        assert schedule is not None
+        texts.add(tuple(str(s) for s in schedule.steps if s.name == "fuse"))
+        found = interpret(schedule.apply(program), arrays)
+        assert all(np.allclose(found[n], values, rtol=1e-4) for n, values in wanted.items())
+    assert tuple(str(s) for s in usual.steps if s.name == "fuse") not in texts
+
+
+def test_a_program_of_several_statements_is_tuned() -> None:
+    for policy in ("genetic", "cost-model"):
+        found = pl.tune_kernel(_mlp(), budget="8", policy=policy, store=False)
+        assert found.ledger.measured >= 4 and found.best <= found.baseline
+    kernel = pl.compile(_mlp(), schedule=str(found.schedule))
+    numbers = np.random.default_rng(0)
+    x, w1, w2 = (numbers.random(s).astype("f4") for s in ((24, 40), (40, 40), (40, 40)))
+    assert np.allclose(kernel(x, w1, w2), np.maximum(x @ w1, 0) @ w2, rtol=1e-4)
+
+
 def test_a_repeated_search_measures_nothing_anew() -> None:
     first = pl.tune_kernel(_matmul(), budget="10", seed=3)
     again = pl.tune_kernel(_matmul(), budget="10", seed=3)

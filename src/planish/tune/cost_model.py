@@ -56,7 +56,8 @@ def configs_of(space: LoopSpace, actions: Sequence[str]) -> dict[str, Configs]:
     for stage, given in choices_of(actions).items():
         config = default_config(space, stage)
         for name, value in given.items():
-            config[CHOICES.index(name)] = value
+            if name in CHOICES:  # fusion is not a stage's own affair: the model says nothing of it
+                config[CHOICES.index(name)] = value
         found[stage] = config
     return found
 

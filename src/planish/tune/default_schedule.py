@@ -56,7 +56,7 @@ def assemble(
     for stage in program.stages:
         nest, added = _apply(nest, rules[stage.name].steps(choices.get(stage.name)))
         steps += added
-    nest, added = _fusions(nest, program)
+    nest, added = _fusions(nest, program, choices)
     steps += added
     if threads > 1:
         nest, added = _threads(nest, program, threads)
@@ -72,22 +72,41 @@ def _apply(nest: Nest, wanted: Sequence[Step]) -> tuple[Nest, list[Step]]:
     return nest, done
 
 
-def _fusions(nest: Nest, program: Program) -> tuple[Nest, list[Step]]:
-    """Stages computed row by row together, where their outermost loops are the same."""
+def _fusions(
+    nest: Nest, program: Program, choices: Mapping[str, Mapping[str, int]]
+) -> tuple[Nest, list[Step]]:
+    """Stages computed row by row together, where their outermost loops are the same.
+
+    A producer's choice `fuse` says in how many loops it is to lie with its consumer: 0 for none,
+    1 (the outermost one) where nothing is said. What is asked for and cannot be is a UsageError.
+    """
     done: list[Step] = []
     for producer, consumer in zip(program.stages, program.stages[1:], strict=False):
-        reads = [a.tensor for s in program.stages for a in s.reads if s is not producer]
-        if producer.out.tensor not in reads or not producer.axes or not consumer.axes:
+        if not may_fuse(program, producer, consumer):
             continue
-        one = step("fuse", producer.name, consumer.name, consumer.axes[0])
-        if producer.extents[producer.axes[0]] < 2:
-            continue
-        try:
-            nest = one.apply(nest)
-        except UsageError:
-            continue
-        done.append(one)
+        asked = choices.get(producer.name, {}).get("fuse")
+        around = path_of(nest, consumer.name)
+        if asked is not None and asked > len(around):
+            raise UsageError(f"{consumer.name} lies in {len(around)} loops, not in {asked}")
+        named = [loop.name for loop in around[:asked]] if asked is not None else consumer.axes[:1]
+        for loop in named:
+            one = step("fuse", producer.name, consumer.name, loop)
+            try:
+                nest = one.apply(nest)
+            except UsageError:
+                if asked is not None:
+                    raise
+                break
+            done.append(one)
     return nest, done
+
+
+def may_fuse(program: Program, producer: Stage, consumer: Stage) -> bool:
+    """Whether the one is used after it was computed, and both have rows."""
+    reads = [a.tensor for s in program.stages for a in s.reads if s is not producer]
+    if producer.out.tensor not in reads or not producer.axes or not consumer.axes:
+        return False
+    return producer.extents[producer.axes[0]] >= 2
 
 
 def _threads(nest: Nest, program: Program, threads: int) -> tuple[Nest, list[Step]]:

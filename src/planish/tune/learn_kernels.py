@@ -127,7 +127,7 @@ class Table:
                     owner.append(at)
             for sample in samples.samples:
                 changed = configs_of(space, sample.plan.actions)
-                if len(changed) != 1:
+                if len(changed) != 1 or any(" fuse=" in a for a in sample.plan.actions):
                     continue
                 [(stage, config)] = changed.items()
                 value = float(np.log(sample.ratio))

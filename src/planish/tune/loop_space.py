@@ -9,13 +9,18 @@ from planish.base.errors import UsageError
 from planish.search.protocol import Plan
 from planish.tensor.program import Program
 from planish.tensor.schedule import Schedule
-from planish.tune.default_schedule import assemble
+from planish.tune.default_schedule import assemble, may_fuse
 from planish.tune.stage_rules import StageRules
 from planish.tune.stage_shape import Target
+
+# Loops in which a stage may lie with its consumer.
+_DEEPEST = 3
 
 
 class LoopSpace:
     """An action is one choice of one stage: `C rows=8`. The start is the rules' own schedule.
+
+    `S fuse=2` computes the stage S inside the two outer loops of the stage that follows it.
 
     A plan names each choice at most once, in a fixed order, so that equal plans are equal texts.
     """
@@ -39,7 +44,25 @@ class LoopSpace:
             chosen = rules.choices()
             for key, values in rules.domain().items():
                 found += [f"{name} {key}={v}" for v in values if v != chosen[key]]
-        return tuple(sorted(found))
+        return tuple(sorted([*found, *self._fusions()]))
+
+    def _fusions(self) -> list[str]:
+        """Other depths at which a stage may be computed with the next one, besides the rules'.
+
+        Only those that can be taken with the rules' own choices for everything else.
+        """
+        rules = self.schedule(())
+        fused = {s.words[0] for s in rules.steps if s.name == "fuse"} if rules else set()
+        found = []
+        for producer, consumer in zip(self.program.stages, self.program.stages[1:], strict=False):
+            if not may_fuse(self.program, producer, consumer):
+                continue
+            for depth in range(min(_DEEPEST, len(consumer.axes)) + 1):
+                action = f"{producer.name} fuse={depth}"
+                usual = depth == int(producer.name in fused)
+                if not usual and self.schedule((action,)) is not None:
+                    found.append(action)
+        return found
 
     def actions(self, plan: Plan) -> Sequence[str]:
         """All of them: any may stand somewhere."""
