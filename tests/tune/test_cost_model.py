@@ -39,7 +39,7 @@ from planish.tune.kernel_training import (
 from planish.tune.learn_kernels import KernelSettings, learn_kernels
 from planish.tune.loop_features import CHOICES, FEATURES
 from planish.tune.loop_space import LoopSpace
-from planish.tune.stage_rules import Target
+from planish.tune.stage_shape import Target
 
 _TARGET = Target(64, 31, 32 << 10, 1 << 20)
 

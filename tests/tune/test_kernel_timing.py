@@ -32,7 +32,7 @@ from planish.tune.kernel_rounds import Rounds, decided, once
 from planish.tune.kernel_worker import Arena, Runner
 from planish.tune.loop_space import LoopSpace
 from planish.tune.roofline import least_operations, least_seconds
-from planish.tune.stage_rules import Target
+from planish.tune.stage_shape import Target
 
 pytestmark = pytest.mark.skipif(not processor().vector, reason="not an x86 machine with AVX2")
 

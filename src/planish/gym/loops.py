@@ -30,7 +30,8 @@ from planish.tune.kernel_evaluator import Floor, KernelEvaluator
 from planish.tune.kernel_requests import HANDLER
 from planish.tune.kernel_training import shape_identity, training_examples
 from planish.tune.roofline import least_seconds, peak_flops, relative_rate
-from planish.tune.stage_rules import StageRules, Target
+from planish.tune.stage_rules import StageRules
+from planish.tune.stage_shape import Target
 
 MOST_LOOPS = 12
 _BINS = 16

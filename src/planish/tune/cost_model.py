@@ -56,7 +56,7 @@ def configs_of(space: LoopSpace, actions: Sequence[str]) -> dict[str, Configs]:
     for stage, given in choices_of(actions).items():
         config = default_config(space, stage)
         for name, value in given.items():
-            if name in CHOICES:  # fusion is not a stage's own affair: the model says nothing of it
+            if name in CHOICES:  # of fusion and of newer choices the model says nothing
                 config[CHOICES.index(name)] = value
         found[stage] = config
     return found

@@ -9,7 +9,7 @@ most expected improvement.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,8 @@ class CostPolicy:
         self._space = space
         self._forest = forest
         self._draw = np.random.default_rng(seed)
-        self._stages = [n for n, rules in space.rules.items() if rules.domain()]
+        self._domains = {n: d for n, rules in space.rules.items() if (d := _known(rules.domain()))}
+        self._stages = list(self._domains)
         self._defaults = {name: default_config(space, name) for name in self._stages}
         self._columns = self._number_choices()
         count = max(1, len(self._columns))
@@ -148,7 +149,7 @@ class CostPolicy:
     def _number_choices(self) -> dict[tuple[str, int, int], int]:
         found: dict[tuple[str, int, int], int] = {}
         for stage in self._stages:
-            for name, values in self._space.rules[stage].domain().items():
+            for name, values in self._domains[stage].items():
                 at = CHOICES.index(name)
                 for value in values:
                     if value != self._defaults[stage][at]:
@@ -177,7 +178,7 @@ class CostPolicy:
 
     def _at_random(self, stage: str, count: int) -> Configs:
         """The rules' choices with one changed, each way, and with several drawn anew."""
-        default, domain = self._defaults[stage], self._space.rules[stage].domain()
+        default, domain = self._defaults[stage], self._domains[stage]
         rows = [default]
         for name, values in domain.items():
             for value in values:
@@ -194,7 +195,7 @@ class CostPolicy:
 
     def _around(self, stage: str, count: int) -> Configs:
         """Neighbours of what is kept for the stage: one or two choices drawn anew."""
-        domain = self._space.rules[stage].domain()
+        domain = self._domains[stage]
         middle = self._kept.get(stage, self._defaults[stage])
         rows = np.tile(middle, (count, 1))
         names = list(domain)
@@ -217,3 +218,8 @@ def _fits(space: LoopSpace, stage: str, configs: Configs) -> NDArray[np.bool_]:
     rules = space.rules[stage]
     found = [rules.fits(dict(zip(CHOICES, map(int, row), strict=True))) for row in configs]
     return np.array(found, bool)
+
+
+def _known(domain: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """The choices that the model knows of; others are left to what comes after it."""
+    return {name: values for name, values in domain.items() if name in CHOICES}

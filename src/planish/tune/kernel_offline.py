@@ -14,7 +14,7 @@ from planish.tensor.program import Program
 from planish.tensor.schedule import Schedule
 from planish.tune.default_schedule import default_nest
 from planish.tune.kernel_evaluator import kernel_key
-from planish.tune.stage_rules import Target
+from planish.tune.stage_shape import Target
 
 
 @dataclass(frozen=True)

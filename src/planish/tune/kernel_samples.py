@@ -17,7 +17,7 @@ from planish.tune.kernel_evaluator import Floor, KernelEvaluator, kernel_key
 from planish.tune.kernel_requests import HANDLER
 from planish.tune.kernel_training import Example
 from planish.tune.loop_space import LoopSpace
-from planish.tune.stage_rules import Target
+from planish.tune.stage_shape import Target
 
 Say = Callable[[str], None]
 

@@ -33,7 +33,7 @@ from planish.tune.kernel_offline import best_stored
 from planish.tune.kernel_policies import DEFAULT, POLICIES, make_policy
 from planish.tune.kernel_requests import HANDLER
 from planish.tune.loop_space import LoopSpace
-from planish.tune.stage_rules import Target
+from planish.tune.stage_shape import Target
 from planish.tune.tensors import as_tensors, vector_of
 
 _SECONDS_PER_CALL = 60.0
