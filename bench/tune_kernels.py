@@ -59,6 +59,8 @@ def _search_all(given: argparse.Namespace, rows: list[Row]) -> bool:
     with given.results.open("a") as file:
         for case in list(kernel_cases.cases())[: given.shapes]:
             shape = f"{case.group} {case.name}"
+            if given.only and not any(words in shape for words in given.only):
+                continue
             wanted = [("plain", 0.0), *((policy, given.seconds) for policy in given.policies)]
             for policy, seconds in wanted:
                 if (shape, policy, seconds) in done:
@@ -209,6 +211,7 @@ def _arguments() -> argparse.Namespace:
     made.add_argument("--measure", type=float, default=0.5, help="seconds of each comparison")
     made.add_argument("--minutes", type=float, default=1e9, help="stop after so many")
     made.add_argument("--shapes", type=int, default=None, help="only the first so many")
+    made.add_argument("--only", nargs="+", default=[], help="shapes whose name has one of these")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--report", action="store_true", help="only print the tables")
     made.add_argument("--policies", nargs="+", default=list(_POLICIES))
