@@ -92,7 +92,7 @@ def learn_model(
 
 def _features(session: Session, sample: Sample) -> tuple[float, ...]:
     assert sample.job is not None
-    return describe(session.pool, sample.job)
+    return describe(session.pool, sample.job).features
 
 
 def _matrix(samples: Sequence[Sample], plans: Sequence[Plan], say: Say) -> Floats:

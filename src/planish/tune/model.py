@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planish.base.errors import ToolchainError, UsageError
+from planish.llvm.features import FEATURES, Description
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import Describe, Job
 from planish.model.ranker import Belief, Ranker, load
@@ -46,17 +46,19 @@ def model_policy(session: Session, task: Task, space: Space, options: Options) -
     return expected_policy(ranker, space, describe(session.pool, task.search))
 
 
-def expected_policy(ranker: Ranker, space: Space, features: Sequence[float]) -> ExpectedPolicy:
-    """The policy for a program of these features."""
+def expected_policy(ranker: Ranker, space: Space, looks: Description) -> ExpectedPolicy:
+    """The policy for a program that looks like this."""
+    named = dict(zip(FEATURES, looks.features, strict=True))
+    features = [named[name] for name in ranker.card["features"]]
     plans = [localise(to_plan(Recipe.parse(text)), space) for text in ranker.recipes]
     belief = Belief(ranker, features, [space.legal(plan.actions) for plan in plans])
     return ExpectedPolicy(space.start, plans, belief, _LEAST)
 
 
-def describe(pool: Pool, job: Job) -> tuple[float, ...]:
-    """The features of a module that the pool keeps."""
+def describe(pool: Pool, job: Job) -> Description:
+    """What a model sees of a module that the pool keeps."""
     [reply] = pool.run([Call((), Describe(job), (job.blob,))])
     if reply.failure is not None:
         raise ToolchainError(f"the module cannot be described: {reply.reason}")
-    found: tuple[float, ...] = reply.value
+    found: Description = reply.value
     return found

@@ -82,7 +82,8 @@ class PassEvaluator:
         if self._goal == "instructions":
             measurement = Measurement(built.instructions, "instructions", parts=built.counts)
         else:
-            measurement = Measurement(built.size, "bytes", parts=built.functions)
+            beside = {"instructions": built.instructions}
+            measurement = Measurement(built.size, "bytes", parts=built.functions, beside=beside)
         return Outcome(name, measurement, identity=built.identity)
 
     def _remember(self, outcome: Outcome) -> None:
