@@ -7,7 +7,9 @@ module's own stay where the function refers to them. An alias becomes what it st
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+from collections.abc import Iterator, Sequence
 from ctypes import c_void_p
 from typing import Any
 
@@ -20,6 +22,7 @@ from planish.llvm.requests import Extracted
 
 P = c_void_p
 _EXTERNAL, _AVAILABLE_EXTERNALLY, _INTERNAL, _PRIVATE, _APPENDING = 0, 1, 8, 9, 7
+_AT_ONCE = 12
 _DROP = "globaldce,elim-avail-extern,globaldce,strip-dead-prototypes"
 # llvm-c/Core.h
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
@@ -45,37 +48,44 @@ def extract(library: Library, module: Module, smallest: int) -> tuple[Extracted,
         function = getattr(library.c, name)
         function.restype, function.argtypes = result, arguments
     counts = module.instructions_by_function()
-    found = []
-    for name, count in counts.items():
-        if count < smallest:
-            continue
-        data = _alone(library, module, name)
-        if data is not None:
-            found.append(data)
+    chosen = [name for name, count in counts.items() if count >= smallest]
+    found: list[Extracted] = []
+    # By a few at a time: each function is cut out of a module that holds few others.
+    for start in range(0, len(chosen), _AT_ONCE):
+        names = chosen[start : start + _AT_ONCE]
+        with _reduced(library, module, names) as few:
+            if few is None:
+                continue
+            for name in names:
+                with _reduced(library, few, [name]) as alone:
+                    if alone is not None and not alone.verify():
+                        found.append(_as_extracted(alone, name))
     return tuple(found)
 
 
-def _alone(library: Library, module: Module, name: str) -> Extracted | None:
+def _as_extracted(alone: Module, name: str) -> Extracted:
+    alone.anonymise()
+    data = alone.bitcode()
+    return Extracted(name, digest(data), alone.instructions(), data, features(alone.text()))
+
+
+@contextlib.contextmanager
+def _reduced(library: Library, module: Module, names: Sequence[str]) -> Iterator[Module | None]:
+    """A copy with no other bodies than these; None where LLVM refuses."""
+    kept = set(names)
     copy = module.copy()
-    c = library.c
     try:
-        _release(c, copy.handle)
-        chosen = name.encode(errors="surrogateescape")
+        _release(library.c, copy.handle)
         for function in library.functions(copy.handle):
-            kept = library.name(function) == name
-            c.LLVMSetComdat(function, None)
-            c.LLVMSetLinkage(function, _EXTERNAL if kept else _AVAILABLE_EXTERNALLY)
-        if not c.LLVMGetNamedFunction(copy.handle, chosen):
-            return None
+            library.c.LLVMSetComdat(function, None)
+            stays = library.name(function) in kept
+            library.c.LLVMSetLinkage(function, _EXTERNAL if stays else _AVAILABLE_EXTERNALLY)
         try:
             copy.run_plain(_DROP)
         except RecipeError:
-            return None
-        if copy.verify():
-            return None
-        copy.anonymise()
-        data = copy.bitcode()
-        return Extracted(name, digest(data), copy.instructions(), data, features(copy.text()))
+            yield None
+        else:
+            yield copy
     finally:
         copy.drop()
 

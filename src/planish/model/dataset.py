@@ -5,19 +5,23 @@
 
 Rows are named by the hash of their content, and each content stands once. What is in training
 and in held-out projects alike (inline functions of a system's header) is training's: nothing that
-a model may learn from is held out.
+a model may learn from is held out. A run that was killed goes on where it was (OUT/parts).
 """
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from planish.base.errors import UsageError
+from planish.base.files import write_atomic
 from planish.llvm.features import FEATURES
-from planish.llvm.requests import Describe, Extract, Job
+from planish.llvm.requests import Describe, Extract, Extracted, Job
 from planish.model.corpus import Index, Module, load_corpus, read_bitcode
 from planish.model.tables import arrow, write_table
 from planish.proc.pool import Call, Pool
@@ -41,6 +45,7 @@ def pack_corpus(
     smallest  instructions of a function that is worth a row
     """
     arrow()  # before the work, not after it
+    (out / "parts").mkdir(parents=True, exist_ok=True)
     index = load_corpus(corpus)
     if not index.modules:
         raise UsageError(f"the corpus {corpus} holds no modules", hint="planish corpus build")
@@ -50,7 +55,7 @@ def pack_corpus(
     functions: dict[str, dict[str, Any]] = {}
     for start in range(0, len(modules), _AT_ONCE):
         part = modules[start : start + _AT_ONCE]
-        for row, alone in _look(part, index, corpus, pool, smallest):
+        for row, alone in _look(part, index, corpus, out, pool, smallest):
             rows.append(row)
             for function in alone:
                 functions.setdefault(function["sha"], function)
@@ -58,6 +63,7 @@ def pack_corpus(
     words = {"features": list(FEATURES), "smallest function": smallest}
     _write(out / "modules.parquet", rows, _MODULES, words)
     _write(out / "functions.parquet", list(functions.values()), _FUNCTIONS, words)
+    shutil.rmtree(out / "parts")
     return {
         "modules": Counter(row["split"] for row in rows),
         "functions": Counter(row["split"] for row in functions.values()),
@@ -65,20 +71,15 @@ def pack_corpus(
 
 
 def _look(
-    modules: Sequence[Module], index: Index, corpus: Path, pool: Pool, smallest: int
+    modules: Sequence[Module], index: Index, corpus: Path, out: Path, pool: Pool, smallest: int
 ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """For each module its row, and the rows of its functions."""
     data = {module.sha: read_bitcode(corpus, module) for module in modules}
-    for sha, bitcode in data.items():
-        pool.keep(sha, bitcode)
-    jobs = [(Job(sha), (sha,)) for sha in data]
-    described = pool.run([Call((), Describe(job), blobs) for job, blobs in jobs])
-    extracted = pool.run([Call((), Extract(job, smallest), blobs) for job, blobs in jobs])
-    for sha in data:
-        pool.forget(sha)
-    for module, looks, alone in zip(modules, described, extracted, strict=True):
-        if looks.failure is not None:
-            continue
+    looked = _examine({s: d for s, d in data.items() if not _part(out, s).exists()}, pool, smallest)
+    for sha, parts in looked.items():
+        write_atomic(_part(out, sha), msgspec.msgpack.encode(parts))
+    for module in modules:
+        parts = msgspec.msgpack.decode(_part(out, module.sha).read_bytes(), type=_Parts)
         origin = {
             "project": module.project,
             "version": str(index.projects.get(module.project, {}).get("version", "")),
@@ -88,18 +89,45 @@ def _look(
         row = {
             "sha": module.sha, **origin, "flags": list(module.flags),
             "instructions": module.instructions, "functions": module.functions,
-            "bitcode": data[module.sha], "features": list(looks.value.features),
+            "bitcode": data[module.sha], "features": list(parts.features),
         }  # fmt: skip
-        # A module whose functions crash LLVM is kept as a module.
-        singles = [] if alone.failure is not None else [
+        singles = [
             {
                 "sha": each.identity, "name": _plain(each.name), "module": module.sha, **origin,
                 "instructions": each.instructions, "bitcode": each.bitcode,
                 "features": list(each.features),
             }
-            for each in alone.value
+            for each in parts.functions
         ]  # fmt: skip
         yield row, singles
+
+
+class _Parts(msgspec.Struct):
+    """What is known of one module: kept on disk, so that a run that was killed goes on."""
+
+    features: tuple[float, ...]
+    functions: tuple[Extracted, ...]
+
+
+def _part(out: Path, sha: str) -> Path:
+    return out / "parts" / sha
+
+
+def _examine(data: dict[str, bytes], pool: Pool, smallest: int) -> dict[str, _Parts]:
+    for sha, bitcode in data.items():
+        pool.keep(sha, bitcode)
+    jobs = [(Job(sha), (sha,)) for sha in data]
+    described = pool.run([Call((), Describe(job), blobs) for job, blobs in jobs])
+    extracted = pool.run([Call((), Extract(job, smallest), blobs) for job, blobs in jobs])
+    for sha in data:
+        pool.forget(sha)
+    found = {}
+    for sha, looks, alone in zip(data, described, extracted, strict=True):
+        # A module whose functions crash LLVM, or take too long, is kept as a module.
+        features = () if looks.failure is not None else looks.value.features
+        functions = () if alone.failure is not None else alone.value
+        found[sha] = _Parts(features, functions)
+    return found
 
 
 def _write(path: Path, rows: Sequence[dict[str, Any]], types: dict[str, str], words: Any) -> None:
