@@ -151,6 +151,38 @@ def model(
     print(f"wrote {out}")
 
 
+@command.command("policy")
+@click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    default=Path("labels"),
+    show_default=True,
+    help="From: planish corpus label.",
+)
+@click.option("--goal", default="size", show_default=True, metavar="size|instructions")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write.")
+@click.option("--steps", type=click.IntRange(1), default=400, show_default=True)
+@click.option("--folds", type=click.IntRange(0), default=5, show_default=True, help="0 for none.")
+@click.option("--seed", default=0, show_default=True)
+def policy(labels: Path, goal: str, out: Path, steps: int, folds: int, seed: int) -> None:
+    """Train the model of the policy `learned`; writes OUT (safetensors) and its card (.md).
+
+    Needs the extra planish[learn] (torch). The model is validated on projects left out in turn.
+
+    \b
+    planish learn policy --labels labels --out policy-x86-size.safetensors
+    """
+    from planish.base.errors import unknown
+    from planish.llvm.requests import UNITS
+    from planish.model.train import Shape
+    from planish.tune.learn_policy import learn_policy
+
+    if goal not in UNITS:
+        raise unknown("goal", goal, UNITS)
+    learn_policy(labels, goal, out, Shape(steps=steps, seed=seed), folds, print)
+    print(f"wrote {out} and {out.with_suffix('.md')}")
+
+
 @command.command("check")
 @click.argument("coreset", type=click.Path(path_type=Path))
 @_corpus

@@ -16,32 +16,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planish.base.errors import UsageError
+from planish.llvm.features import Description
 from planish.model.tables import read_table, write_table
+
+# The origin of what was built for one program only, by its search.
+TRIED = "tried"
 
 Floats = NDArray[np.float64]
 
 _OUTCOMES = {"program": "int32", "recipe": "int32", "bytes": "int64", "instructions": "int64",
              "failure": "string"}  # fmt: skip
 _RECIPES = {"recipe": "string", "origin": "string", "rejected": "string"}
-_PROGRAMS = {"name": "string", "sha": "string", "project": "string", "bytes": "int64",
-             "instructions": "int64", "features": "list<double>"}  # fmt: skip
+_PROGRAMS = {
+    "name": "string", "sha": "string", "project": "string", "bytes": "int64",
+    "instructions": "int64", "features": "list<double>", "pairs": "list<int32>",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class LabelTable:
     """Programs times recipes.
 
-    names, projects  of the programs, (n,)
-    features  (n, d)
-    recipes   their text, (m,), without the rejected ones
-    ratios    goal's value over the baseline's, (n, m); not a number where a build failed
+    names, projects, looks  of the programs, (n,)
+    recipes   their text, (m,), without the rejected ones: those that every program was built by,
+              then those that only a search tried on its program
+    broadcast  how many the first are
+    ratios    goal's value over the baseline's, (n, m); not a number where nothing was built
     words     where the table comes from: compiler, architecture, goal, reach, versions
     """
 
     names: tuple[str, ...]
     projects: tuple[str, ...]
-    features: Floats
+    looks: tuple[Description, ...]
     recipes: tuple[str, ...]
+    broadcast: int
     ratios: Floats
     words: dict[str, Any]
 
@@ -50,15 +58,14 @@ class LabelTable:
 class Program:
     """One row of programs.parquet.
 
-    values    baseline's bytes and IR instructions
-    features  `planish.llvm.features`; empty where they were not asked for
+    values  baseline's bytes and IR instructions
     """
 
     name: str
     sha: str
     project: str
     values: tuple[float, float]
-    features: tuple[float, ...] = ()
+    looks: Description
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,8 @@ def write_labels(
         "project": [p.project for p in programs],
         "bytes": [_whole(p.values[0]) for p in programs],
         "instructions": [_whole(p.values[1]) for p in programs],
-        "features": [list(p.features) for p in programs],
+        "features": [list(p.looks.features) for p in programs],
+        "pairs": [_flat(p.looks) for p in programs],
     }
     write_table(out / "programs.parquet", rows, _PROGRAMS, words)
     columns = zip(*recipes, strict=True) if recipes else ((), (), ())
@@ -113,17 +121,29 @@ def read_labels(folder: Path, goal: str) -> LabelTable:
     values = [np.nan if value is None else value for value in outcomes[column]]
     table[outcomes["program"], outcomes["recipe"]] = values
     built = np.flatnonzero(np.isin(np.arange(len(base)), outcomes["program"]) & (base > 0))
-    kept = np.flatnonzero([not reason for reason in recipes["rejected"]])
-    if not len(built) or not len(kept):
+    good = [at for at, reason in enumerate(recipes["rejected"]) if not reason]
+    kept = sorted(good, key=lambda at: (recipes["origin"][at] == TRIED, at))
+    broadcast = sum(recipes["origin"][at] != TRIED for at in kept)
+    if not len(built) or not broadcast:
         raise UsageError(f"{folder} holds no labels", hint="make some: planish corpus label")
     return LabelTable(
         tuple(programs["name"][at] for at in built),
         tuple(programs["project"][at] for at in built),
-        np.array([programs["features"][at] for at in built], np.float64),
+        tuple(_looks(programs["features"][at], programs["pairs"][at]) for at in built),
         tuple(recipes["recipe"][at] for at in kept),
-        table[np.ix_(built, kept)] / base[built, None],
+        broadcast,
+        table[np.ix_(built, np.array(kept))] / base[built, None],
         words,
     )
+
+
+def _flat(looks: Description) -> list[int]:
+    return [number for pair, count in sorted(looks.pairs.items()) for number in (*pair, count)]
+
+
+def _looks(features: Sequence[float], flat: Sequence[int]) -> Description:
+    rows = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+    return Description(tuple(features), {(first, then): count for first, then, count in rows})
 
 
 def _whole(value: float) -> int | None:

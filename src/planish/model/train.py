@@ -22,6 +22,8 @@ from planish.model.policy_net import END, FURTHEST, LEAST_NOISE, PolicyNet, pair
 from planish.search.decoding import Tokens
 
 Say = Callable[[str], None]
+# Recipes that the decoder sees in one step.
+_DRAWN = 320
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,16 @@ def train(
     actions: Sequence[str],
     shape: Shape,
     say: Say = lambda words: None,
+    *,
+    broadcast: int | None = None,
 ) -> PolicyNet:
     """Train on a table; every choice of chance comes from the seed.
 
     ratios   size over the baseline's, (programs, recipes), not a number where a build failed
     recipes  their text; `actions` the vocabulary in the grammar's order, all of theirs among it
+    broadcast  how many of the first were built on every program: they get weights of their own
     """
+    known = len(recipes) if broadcast is None else broadcast
     torch = torch_or_say()
     torch.manual_seed(shape.seed)
     torch.set_num_threads(1)  # sums in one order: the same weights on every run
@@ -79,7 +85,7 @@ def train(
         raise UsageError(f"the recipe '{text}' has an action that is not in the vocabulary")
     sequences = [tokens for tokens in found if tokens is not None]
     data = _tensors(torch, looks, ratios, sequences, shape)
-    weights = _weights(torch, data, len(actions) + 1, len(recipes), shape)
+    weights = _weights(torch, data, len(actions) + 1, known, shape)
     names = [name for name in weights if not name.startswith("feature_")]
     optimiser = torch.optim.Adam([weights[name] for name in names], lr=shape.rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -101,7 +107,7 @@ def train(
                 f"recipes {float(words.detach()):.3f}"
             )
     arrays = {name: tensor.detach().numpy().astype(np.float32) for name, tensor in weights.items()}
-    return PolicyNet(arrays, tuple(actions), tuple(recipes), {})
+    return PolicyNet(arrays, tuple(actions), tuple(recipes[:known]), {"clip": shape.clip})
 
 
 @dataclass(frozen=True)
@@ -216,15 +222,21 @@ def _size_loss(torch: Any, weights: dict[str, Any], data: _Data, seen: Any) -> A
     """Negative log likelihood of a measurement, in units of a whole row's mean."""
     sums = data.bags @ weights["bag"][: data.bags.shape[1]]
     bags = sums + torch.tanh(sums @ weights["bag_in"].T) @ weights["bag_out"].T
-    mean = bags @ weights["mean"] + weights["mean_bias"] + weights["known_mean"]
-    loading = bags @ weights["loading"].T + weights["known_loading"]
-    noise = bags @ weights["noise"] + weights["noise_bias"] + weights["known_noise"]
+    others = len(bags) - len(weights["known_mean"])
+    pad = torch.nn.functional.pad
+    mean = bags @ weights["mean"] + weights["mean_bias"] + pad(weights["known_mean"], (0, others))
+    loading = bags @ weights["loading"].T
+    loading = loading + pad(weights["known_loading"], (0, 0, 0, others))
+    noise = (
+        bags @ weights["noise"] + weights["noise_bias"] + pad(weights["known_noise"], (0, others))
+    )
     spread = torch.nn.functional.softplus(noise) * 0.1 + LEAST_NOISE
     rest = (data.logs - mean - (seen @ weights["prior"].T) @ loading.T) * data.there
     precision = data.there / spread**2
     scaled = loading * weights["prior_spread"]
-    inner = torch.einsum("nm,mk,ml->nkl", precision, scaled, scaled)
-    inner = inner + torch.eye(scaled.shape[1])
+    size = scaled.shape[1]
+    squares = (scaled[:, :, None] * scaled[:, None, :]).reshape(-1, size * size)
+    inner = (precision @ squares).reshape(-1, size, size) + torch.eye(size)
     pulled = (rest * precision) @ scaled
     factor = torch.linalg.cholesky(inner)
     solved = torch.cholesky_solve(pulled[:, :, None], factor)[:, :, 0]
@@ -237,6 +249,9 @@ def _size_loss(torch: Any, weights: dict[str, Any], data: _Data, seen: Any) -> A
 def _decoder_loss(torch: Any, weights: dict[str, Any], data: _Data, seen: Any) -> Any:
     """Weighted cross entropy of the next action; each program's shares sum to one at most."""
     at, recipe = torch.nonzero(data.shares, as_tuple=True)
+    drawn = torch.randperm(len(at))[:_DRAWN]
+    scale = len(at) / max(len(drawn), 1)
+    at, recipe = at[drawn], recipe[drawn]
     state = torch.tanh(seen @ weights["start"].T + weights["start_bias"])[at]
     share = data.shares[at, recipe]
     inputs, targets = data.inputs[recipe], data.targets[recipe]
@@ -249,7 +264,7 @@ def _decoder_loss(torch: Any, weights: dict[str, Any], data: _Data, seen: Any) -
             logits, targets[:, place], ignore_index=-1, reduction="none"
         )
         total = total + (loss * share).sum()
-    return total / torch.clamp(data.shares.sum(), min=1.0)
+    return total * scale / torch.clamp(data.shares.sum(), min=1.0)
 
 
 def _step(torch: Any, weights: dict[str, Any], state: Any, tokens: Any) -> Any:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from planish.base.hashing import digest
 from planish.base.records import Failure, Measurement, Outcome
-from planish.model.labels import Labelled, Program, write_labels
+from planish.llvm.recipe import Recipe
+from planish.model.labels import TRIED, Labelled, Program, write_labels
 from planish.proc.pool import Pool
 from planish.search.protocol import Plan
 from planish.store.store import Key, Store
@@ -34,7 +35,8 @@ from planish.tune.learn_coreset import (
     prepare_subjects,
 )
 from planish.tune.model import describe as describe_job
-from planish.tune.pass_space import PassSpace, describe, to_recipe
+from planish.tune.pass_evaluator import PassEvaluator
+from planish.tune.pass_space import PassSpace, describe, to_plan, to_recipe
 from planish.tune.session import Session
 
 Say = Callable[[str], None]
@@ -195,36 +197,64 @@ def label_corpus(
     if projects is not None:
         subjects = prepare_subjects(session, corpus, projects, architecture, say, programs)
         labels = reject(labels, subjects, session.pool, session.store, session.compiler, clock, say)
-    _write(session, labels, out, architecture, goal, settings)
+    _write(session, labels, space, out, architecture, goal, settings)
     return labels
 
 
 def _write(
-    session: Session, labels: Labels, out: Path, architecture: str, goal: str, settings: Settings
+    session: Session,
+    labels: Labels,
+    space: PassSpace,
+    out: Path,
+    architecture: str,
+    goal: str,
+    settings: Settings,
 ) -> None:
     rows = []
     for sample in labels.samples:
         assert sample.job is not None
-        values = _values(sample.baseline)
         sha = sample.job.blob.removeprefix(f"{architecture}-")
-        found = describe_job(session.pool, sample.job)
-        rows.append(Program(sample.name, sha, sample.project, values, found))
+        looks = describe_job(session.pool, sample.job)
+        rows.append(Program(sample.name, sha, sample.project, _values(sample.baseline), looks))
     recipes = [
         (str(to_recipe(plan)), origin, labels.rejected.get(plan, ""))
         for plan, origin in labels.plans
     ]
+    numbers = {text: at for at, (text, _, _) in enumerate(recipes)}
     outcomes = []
-    for at, row in enumerate(labels.outcomes):
-        for number, outcome in enumerate(row):
-            size, count = (int(v) if math.isfinite(v) else None for v in _values(outcome))
-            failure = outcome.failure.value if outcome.failure else ""
-            outcomes.append(Labelled(at, number, size, count, failure))
+    for at, (sample, row) in enumerate(zip(labels.samples, labels.outcomes, strict=True)):
+        if not row:
+            continue
+        named = {recipes[number][0]: outcome for number, outcome in enumerate(row)}
+        for text, outcome in {**_tried(sample, space), **named}.items():
+            if text not in numbers:
+                numbers[text] = len(recipes)
+                recipes.append((text, TRIED, ""))
+            outcomes.append(_row(at, numbers[text], outcome))
     words = {
         "compiler": session.compiler, "architecture": architecture, "goal": goal,
         "seed": settings.seed, "builds of a search": settings.builds,
         "earlier": [path.name for path in settings.earlier], **labels.reach,
     }  # fmt: skip
     write_labels(out, rows, recipes, outcomes, words)
+
+
+def _tried(sample: Sample, space: PassSpace) -> Mapping[str, Outcome]:
+    """What the store holds of a program besides, where it is a recipe of this space."""
+    known = sample.evaluate.known if isinstance(sample.evaluate, PassEvaluator) else {}
+    found = {}
+    for text, outcome in known.items():
+        if "probe: " in text:
+            continue
+        recipe = Recipe.parse(text)
+        if not recipe.functions and space.legal(to_plan(recipe).actions):
+            found[text] = outcome
+    return found
+
+
+def _row(program: int, recipe: int, outcome: Outcome) -> Labelled:
+    size, count = (int(v) if math.isfinite(v) else None for v in _values(outcome))
+    return Labelled(program, recipe, size, count, outcome.failure.value if outcome.failure else "")
 
 
 def _values(outcome: Outcome) -> tuple[float, float]:

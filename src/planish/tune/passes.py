@@ -154,6 +154,10 @@ def _search(
         from planish.tune.model import model_policy
 
         given = model_policy(session, task, space, options)
+    if options.policy == "learned":
+        from planish.tune.learned import learned_policy
+
+        given = learned_policy(session, task, space, options)
     policy = make_policy(
         options.policy, space, coreset, options.budget,
         seed=options.seed, functions=options.functions, seeds=seeds, given=given,

@@ -19,7 +19,7 @@ from planish.tune.pass_space import localise
 
 POLICIES = ("coreset", "genetic", "greedy", "random")
 # Made for one task by the caller, and given to `make_policy`.
-GIVEN_POLICIES = ("llm", "model")
+GIVEN_POLICIES = ("learned", "llm", "model")
 
 # Shares of the budget, chosen on training modules among some ten splits, which differed little:
 # 8 plans, 12 options and 12 suffixes of 32 builds.
@@ -27,6 +27,8 @@ _CORESET_SHARE = 0.25
 _MOVES_SHARE = 0.375
 _PARTS_SHARE = 0.375
 _FEWEST_FOR_PARTS = 4
+# Below this a model's recipes gain more than suffixes do.
+_FEWEST_FOR_PARTS_LEARNED = 9
 # From here on the functions get a second round, on top of what they chose in the first.
 _TWO_ROUNDS = 30
 
@@ -46,7 +48,7 @@ def make_policy(
 
     functions  whether each function may get a suffix of its own
     seeds      plans to try first (the lockfile's)
-    given      the policy itself where it was made for one task (`llm`, `model`)
+    given      the policy itself where it was made for one task (`learned`, `llm`, `model`)
     """
     if name not in POLICIES and given is None:
         raise unknown("policy", name, POLICIES)
@@ -56,6 +58,8 @@ def make_policy(
     builds = budget.builds if budget.builds is not None else 1_000_000
     left = max(builds - len(seeds), 1)
     parts = _parts_share(left) if functions else 0
+    if name == "learned" and parts < _FEWEST_FOR_PARTS_LEARNED:
+        parts = 0
     rounds = 2 if parts >= _TWO_ROUNDS else 1
     suffixes = coreset.suffixes[: max(parts // rounds - 1, 0)]
     functions_stage = ("functions", PartsPolicy(space.start, suffixes, rounds=rounds), parts)
@@ -78,6 +82,8 @@ def make_policy(
     stages.append((name, given or plain[name], max(left - parts, 1)))
     if parts:
         stages.append(functions_stage)
+    if name == "learned":  # it may stop early
+        stages.append(("local", GeneticPolicy(space, seed), None))
     return Stages(stages)
 
 

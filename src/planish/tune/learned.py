@@ -1,0 +1,123 @@
+"""The policy `learned`: a decoder's recipes in the order of what the model expects of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planish.base.errors import UsageError
+from planish.llvm.features import Description
+from planish.llvm.recipe import Recipe
+from planish.model.policy_net import NetDecoder, PolicyNet, load
+from planish.model.process import Process
+from planish.search.advised import AdvisedPolicy
+from planish.search.moves import deletions
+from planish.search.priority import priority_samples
+from planish.search.protocol import Plan, Space
+from planish.tune.model import describe
+from planish.tune.pass_space import localise, to_plan, to_recipe
+from planish.tune.recipe_grammar import RecipeGrammar
+from planish.tune.source import architecture
+
+if TYPE_CHECKING:
+    from planish.tune.session import Options, Session
+    from planish.tune.source import Task
+
+_NAMES = {"X86": "x86", "AArch64": "aarch64"}
+# Share of the baseline that a build has to promise; below it, other stages promise more.
+LEAST = 5e-5
+# Samples of the decoder that are candidates from the start.
+_SAMPLES = 64
+_ALTERNATIVES = 8
+
+
+@functools.cache
+def load_net(architecture: str, goal: str) -> PolicyNet:
+    """The model for libLLVM's name of an architecture; raises UsageError where there is none."""
+    name = "any" if goal == "instructions" else _NAMES.get(architecture, architecture)
+    path = Path(str(resources.files("planish.tune") / "data" / f"policy-{name}-{goal}.safetensors"))
+    if not path.is_file():
+        raise UsageError(
+            f"there is no learned policy for {architecture} and the goal {goal}",
+            hint="use the policy coreset, or train one: planish learn policy",
+        )
+    return load(path)
+
+
+def learned_policy(session: Session, task: Task, space: Space, options: Options) -> AdvisedPolicy:
+    """The policy for one task; raises UsageError where none was trained for its target."""
+    net = load_net(architecture(task.facts.triple), options.goal)
+    return advised(net, space, describe(session.pool, task.search))
+
+
+def advised(
+    net: PolicyNet, space: Space, looks: Description, *, feedback: bool = True, least: float = LEAST
+) -> AdvisedPolicy:
+    """The policy for a program that looks like this."""
+    known = [localise(to_plan(Recipe.parse(text)), space) for text in net.recipes]
+    drawn = islice(samples(net, space, looks), _SAMPLES)
+    plans = [plan for plan in dict.fromkeys([*known, *drawn]) if plan != space.start]
+    vocabulary = [action for action in net.actions if space.legal((action,))]
+
+    def grow(plan: Plan) -> Sequence[Plan]:
+        return list(neighbours(space, plan, vocabulary))
+
+    return AdvisedPolicy(space, NetModel(net, looks), plans, grow, least, feedback=feedback)
+
+
+def samples(net: PolicyNet, space: Space, looks: Description) -> Iterator[Plan]:
+    """Priority Sampling on the model, under the grammar of recipes."""
+    decoder = RecipeDecoder(net, space, looks)
+    for sample in priority_samples(decoder, _ALTERNATIVES):
+        yield decoder.grammar.plan(sample.tokens)
+
+
+class RecipeDecoder:
+    """The model with the grammar of the space."""
+
+    end = 0
+
+    def __init__(self, net: PolicyNet, space: Space, looks: Description) -> None:
+        self.grammar = RecipeGrammar(space, net.actions)
+        self.legal = self.grammar.legal
+        self.next_logits = NetDecoder(net, looks).next_logits
+
+
+class NetModel:
+    """What the model expects of plans of one program (`search/advised.py`)."""
+
+    def __init__(self, net: PolicyNet, looks: Description) -> None:
+        self._net, self._looks = net, looks
+        self._process = Process(float(net.card.get("clip", 0.2)))
+
+    def add(self, plans: Sequence[Plan]) -> Sequence[int]:
+        expected = self._net.expect(self._looks, [str(to_recipe(plan)) for plan in plans])
+        return self._process.add(expected, [plan.actions for plan in plans])
+
+    def see(self, number: int, value: float | None) -> None:
+        self._process.see(number, value)
+
+    def expected(self, number: int) -> float:
+        return float(self._process.predict([number])[0][0])
+
+    def choose(self, numbers: Sequence[int], count: int, least: float) -> Sequence[int]:
+        return self._process.choose(numbers, count, least)
+
+
+def neighbours(space: Space, plan: Plan, actions: Sequence[str]) -> Iterator[Plan]:
+    """Plans that differ by one action: one less, or one more (a pass at either end)."""
+    yield from deletions(space, plan)
+    passes = [action for action in plan.actions if not action.startswith("-")]
+    options = [action for action in plan.actions if action.startswith("-")]
+    for action in actions:
+        if action.startswith("-"):
+            made = [(*passes, *sorted([*options, action]))]
+        else:
+            made = [(*passes, action, *options), (action, *passes, *options)]
+        for words in made:
+            if space.legal(words):
+                yield plan.acting(words)

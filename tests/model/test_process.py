@@ -1,0 +1,85 @@
+"""The belief over recipes: the conditional of a joint normal, neighbours informed, choices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from planish.model.process import Process
+from planish.model.ranker import Ranker
+
+_ACTIONS = [("a",), ("a", "b"), ("a", "a"), ("c", "d", "e"), ("c", "d", "f")]
+
+
+def _ranker(seed: int = 0, count: int = 5) -> Ranker:
+    rng = np.random.default_rng(seed)
+    return Ranker(
+        tuple(map(str, range(count))), rng.normal(0, 0.02, count), np.ones(count),
+        rng.normal(0, 0.03, (count, 2)), rng.uniform(1e-4, 4e-4, count), {},
+    )  # fmt: skip
+
+
+def _process(ranker: Ranker) -> Process:
+    process = Process(0.2)
+    assert process.add(ranker, _ACTIONS) == range(5)
+    return process
+
+
+def _covariance(ranker: Ranker) -> np.ndarray:
+    apart = np.array([[0, 1, 1, 4, 4], [1, 0, 2, 5, 5], [1, 2, 0, 5, 5],
+                      [4, 5, 5, 0, 2], [4, 5, 5, 2, 0]])  # fmt: skip
+    spread = np.sqrt(ranker.noise)
+    return ranker.loadings @ ranker.loadings.T + 0.8**apart * np.outer(spread, spread)
+
+
+def test_a_conditional_is_that_of_the_joint_normal() -> None:
+    ranker = _ranker()
+    process, covariance = _process(ranker), _covariance(ranker)
+    mean, spread = process.predict(range(5))
+    assert np.allclose(mean, ranker.mean) and np.allclose(spread**2, np.diag(covariance))
+    values = {0: -0.05, 3: 0.02}
+    for number, value in values.items():
+        process.see(number, value)
+    known, open_ = [0, 3], [1, 2, 4]
+    inner, cross = covariance[np.ix_(known, known)], covariance[np.ix_(open_, known)]
+    rest = np.array(list(values.values())) - ranker.mean[known]
+    mean, spread = process.predict(open_)
+    assert np.allclose(mean, ranker.mean[open_] + cross @ np.linalg.solve(inner, rest), atol=1e-4)
+    left = covariance[np.ix_(open_, open_)] - cross @ np.linalg.solve(inner, cross.T)
+    assert np.allclose(spread**2, np.diag(left), rtol=1e-2)
+
+
+def test_recipes_may_be_added_in_any_portions() -> None:
+    ranker = _ranker()
+    process = Process(0.2)
+    for at in range(5):
+        row = Ranker(("x",), ranker.mean[[at]], np.ones(1), ranker.loadings[[at]],
+                     ranker.noise[[at]], {})  # fmt: skip
+        assert list(process.add(row, [_ACTIONS[at]])) == [at]
+    whole = _process(ranker)
+    for process_ in (process, whole):
+        process_.see(1, -0.03)
+    for one, other in zip(process.predict(range(5)), whole.predict(range(5)), strict=True):
+        assert np.allclose(one, other)
+
+
+def test_a_surprise_tells_most_about_the_nearest() -> None:
+    ranker = _ranker()
+    plain = Ranker(ranker.recipes, np.zeros(5), np.ones(5), np.zeros((5, 2)), ranker.noise, {})
+    process = _process(plain)
+    process.see(4, -0.1)
+    mean, _ = process.predict(range(5))
+    assert mean[3] < mean[0] < 0 and mean[3] < mean[1]
+    process.see(4, -9.0)  # cut, as in training
+    assert process.best == pytest.approx(-0.2)
+
+
+def test_choices_are_unique_and_change_nothing() -> None:
+    process = _process(_ranker())
+    before = process.predict(range(5))
+    chosen = process.choose(range(5), 5)
+    assert sorted(set(chosen)) == sorted(chosen) and process.choose(range(5), 2) == chosen[:2]
+    assert all(np.array_equal(a, b) for a, b in zip(before, process.predict(range(5)), strict=True))
+    process.see(chosen[0], None)
+    assert chosen[0] not in process.choose(range(5), 5)
+    assert process.choose(range(5), 5, least=1.0) == []
