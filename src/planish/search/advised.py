@@ -54,7 +54,7 @@ class AdvisedPolicy:
         self._least, self._feedback = least, feedback
         self._numbers: dict[Plan, int] = {}
         self._plans: list[Plan] = []
-        self._first = self._known([p for p in plans if space.legal(p.actions)])
+        self._first = self._legal(plans)
         self._near: list[int] = []
         self._tried: dict[Plan, tuple[float, tuple[tuple[str, float], ...]]] = {}
         self._given: set[int] = set()
@@ -71,16 +71,23 @@ class AdvisedPolicy:
     def suggest(self, count: int) -> Sequence[Plan]:
         if self._feedback and self._best is not None and self._best != self._grown:
             self._grown = self._best
-            self._near = self._known(self._grow(self._best))
-        numbers = list(dict.fromkeys([*self._first, *self._near]))
-        reduced = {self._reduce(plan) for plan in self._tried}
-        open_ = [
-            n for n in numbers
-            if n not in self._given and self._reduce(self._plans[n]) not in reduced
-        ]  # fmt: skip
+            self._near = self._legal(self._grow(self._best))
+        open_ = self._open()
         chosen = list(self._model.choose(open_, count, self._least))
         self._given.update(chosen)
         return [self._plans[number] for number in chosen]
+
+    def _open(self) -> list[int]:
+        """Candidates that were not given out, and equal nothing built, nor one another."""
+        seen = {self._reduce(plan) for plan in self._tried}
+        found = []
+        numbers = dict.fromkeys([*self._first, *self._near])
+        for number in sorted(numbers, key=lambda n: len(self._plans[n].actions)):
+            reduced = self._reduce(self._plans[number])
+            if number not in self._given and reduced not in seen:
+                seen.add(reduced)
+                found.append(number)
+        return found
 
     def observe(self, plan: Plan, outcome: Outcome) -> None:
         if plan == self._space.start and outcome.ok:
@@ -97,6 +104,9 @@ class AdvisedPolicy:
         self._given.add(number)
         value = math.log(outcome.value / self._baseline) if outcome.ok else None
         self._model.see(number, value if self._feedback else self._model.expected(number))
+
+    def _legal(self, plans: Sequence[Plan]) -> list[int]:
+        return self._known([plan for plan in plans if self._space.legal(plan.actions)])
 
     def _known(self, plans: Sequence[Plan]) -> list[int]:
         fresh = [plan for plan in dict.fromkeys(plans) if plan not in self._numbers]
