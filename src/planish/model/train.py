@@ -138,8 +138,8 @@ def _tensors(
     shares = np.zeros((len(looks), max(len(every), 1)), np.float32)
     for row, each in zip(shares, looks, strict=True):
         first, then, counts = pair_columns(each)
-        at = [column[pair] for pair in zip(first.tolist(), then.tolist(), strict=True)]
-        row[at] = counts / max(float(counts.sum()), 1.0)
+        places = [column[pair] for pair in zip(first.tolist(), then.tolist(), strict=True)]
+        row[places] = counts / max(float(counts.sum()), 1.0)
     longest = max(map(len, sequences)) + 1
     inputs = np.zeros((len(sequences), longest), np.int64)
     targets = np.full((len(sequences), longest), -1, np.int64)
