@@ -83,3 +83,12 @@ def test_choices_are_unique_and_change_nothing() -> None:
     process.see(chosen[0], None)
     assert chosen[0] not in process.choose(range(5), 5)
     assert process.choose(range(5), 5, least=1.0) == []
+
+
+def test_what_is_trusted_less_has_to_promise_more() -> None:
+    ranker = _ranker()
+    equal = Ranker(ranker.recipes, np.full(5, -0.01), np.ones(5), np.zeros((5, 2)),
+                   np.full(5, 1e-4), {})  # fmt: skip
+    process = Process(0.2)
+    process.add(equal, _ACTIONS, np.array([0.5, 0.5, 1.0, 0.5, 0.5]))
+    assert process.choose(range(5), 1) == [2]

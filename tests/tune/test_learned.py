@@ -18,7 +18,7 @@ from planish.llvm.recipe import Recipe
 from planish.search.decoding import Tree, beam, greedy, sampled
 from planish.search.priority import priority_samples
 from planish.search.protocol import Plan
-from planish.tune.learned import RecipeDecoder, advised, load_net, neighbours, samples
+from planish.tune.learned import RecipeDecoder, advised, load_net, samples
 from planish.tune.pass_space import PassSpace, to_plan, to_recipe
 from planish.tune.passes import optimise
 from planish.tune.recipe_grammar import RecipeGrammar
@@ -68,17 +68,11 @@ def test_samples_are_unique_recipes_and_the_first_is_greedy() -> None:
 
 def test_candidates_are_the_known_recipes_and_the_samples() -> None:
     policy = advised(tiny_net(), SPACE, looks(4), least=-1.0)
-    plans = list(policy.suggest(400))
+    plans: list[Plan] = []
+    while found := policy.suggest(400):
+        plans += found
     assert {str(to_recipe(plan)) for plan in plans} >= set(RECIPES)
     assert len(set(plans)) == len(plans) and SPACE.start not in plans
-
-
-def test_neighbours_differ_by_one_action() -> None:
-    plan = Plan(("default<Oz>", "-disable-lsr"))
-    found = list(neighbours(SPACE, plan, ACTIONS))
-    assert all(SPACE.legal(near.actions) for near in found)
-    assert all(abs(len(near.actions) - 2) == 1 for near in found)
-    assert Plan(("default<Oz>", "-disable-lsr", "-regalloc=basic")) in found
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ class Process:
         self._spread = np.zeros(0)
         self._there = np.zeros((0, 0))
         self._columns: dict[tuple[str, int], int] = {}
+        self._trust = np.zeros(0)
         self._seen: dict[int, float] = {}
 
     def __len__(self) -> int:
@@ -43,9 +44,16 @@ class Process:
         """The lowest log ratio seen; 0 for the baseline."""
         return min(0.0, *self._seen.values()) if self._seen else 0.0
 
-    def add(self, expected: Ranker, actions: Sequence[Sequence[str]]) -> range:
-        """Further recipes with their actions; their numbers."""
+    def add(
+        self, expected: Ranker, actions: Sequence[Sequence[str]], trust: float | Floats = 1.0
+    ) -> range:
+        """Further recipes with their actions; their numbers.
+
+        trust  what their expected improvement is multiplied by: of many guesses the best ones
+               are mostly mistaken, and the more so the less is known of them
+        """
         first = len(self._mean)
+        self._trust = np.concatenate([self._trust, np.broadcast_to(trust, len(actions))])
         self._mean = np.concatenate([self._mean, expected.mean])
         known = self._loading.reshape(first, expected.loadings.shape[1])
         self._loading = np.vstack([known, expected.loadings])
@@ -82,7 +90,7 @@ class Process:
         chosen: list[int] = []
         while len(chosen) < count and len(at):
             mean, spread = self._condition(at, seen)
-            gain = expected_improvement(mean, spread, self.best)
+            gain = expected_improvement(mean, spread, self.best) * self._trust[at]
             gain[np.isin(at, list(seen))] = -1.0
             best = int(np.argmax(gain))
             if gain[best] <= least:

@@ -1,18 +1,21 @@
 """A policy with a model of outcomes: it builds what promises most, and learns from each build.
 
-What it learns: the model's expectation is conditioned on every outcome; the neighbours of the best
-plan so far become candidates; an action that changed nothing here makes plans equal that differ in
-it alone, and no plan is built that equals one already built. It stops once no plan promises enough.
+What it learns: the model's expectation is conditioned on every outcome; an action that changed
+nothing here makes plans equal that differ in it alone, and no plan is built that equals one already
+built. It stops once no plan promises enough.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from planish.base.records import Outcome
 from planish.search.protocol import Plan, Space
+
+# Of those tried at once all but the first are chosen without knowing how the others did.
+_AT_ONCE = 2
 
 
 class Model(Protocol):
@@ -35,9 +38,8 @@ class AdvisedPolicy:
     """Tries plans by what the model promises of them.
 
     plans     candidates from the start, such as a decoder's samples
-    grow      the neighbours of a plan: candidates once it is the best
     least     share of the baseline's value that a build has to promise
-    feedback  without it the model is never told an outcome, and no candidate is added
+    feedback  without it the model is never told an outcome
     """
 
     def __init__(
@@ -45,23 +47,19 @@ class AdvisedPolicy:
         space: Space,
         model: Model,
         plans: Sequence[Plan],
-        grow: Callable[[Plan], Sequence[Plan]],
         least: float,
         *,
         feedback: bool = True,
     ) -> None:
-        self._space, self._model, self._grow = space, model, grow
+        self._space, self._model = space, model
         self._least, self._feedback = least, feedback
         self._numbers: dict[Plan, int] = {}
         self._plans: list[Plan] = []
-        self._first = self._legal(plans)
-        self._near: list[int] = []
+        self._candidates = self._known([p for p in plans if space.legal(p.actions)])
         self._tried: dict[Plan, tuple[float, tuple[tuple[str, float], ...]]] = {}
         self._given: set[int] = set()
         self._inert: set[str] = set()
         self._baseline: float | None = None
-        self._best: Plan | None = None
-        self._grown: Plan | None = None
 
     @property
     def inert(self) -> frozenset[str]:
@@ -69,11 +67,8 @@ class AdvisedPolicy:
         return frozenset(self._inert)
 
     def suggest(self, count: int) -> Sequence[Plan]:
-        if self._feedback and self._best is not None and self._best != self._grown:
-            self._grown = self._best
-            self._near = self._legal(self._grow(self._best))
         open_ = self._open()
-        chosen = list(self._model.choose(open_, count, self._least))
+        chosen = list(self._model.choose(open_, min(count, _AT_ONCE), self._least))
         self._given.update(chosen)
         return [self._plans[number] for number in chosen]
 
@@ -81,8 +76,7 @@ class AdvisedPolicy:
         """Candidates that were not given out, and equal nothing built, nor one another."""
         seen = {self._reduce(plan) for plan in self._tried}
         found = []
-        numbers = dict.fromkeys([*self._first, *self._near])
-        for number in sorted(numbers, key=lambda n: len(self._plans[n].actions)):
+        for number in sorted(self._candidates, key=lambda n: len(self._plans[n].actions)):
             reduced = self._reduce(self._plans[number])
             if number not in self._given and reduced not in seen:
                 seen.add(reduced)
@@ -91,22 +85,20 @@ class AdvisedPolicy:
 
     def observe(self, plan: Plan, outcome: Outcome) -> None:
         if plan == self._space.start and outcome.ok:
+            # No news to the model, which counts from there.
             self._baseline = outcome.value
+            self._tried[plan] = (outcome.value, _parts(outcome))
+            return
         if plan.everywhere or plan.parts or not self._baseline:
             return
-        if outcome.ok and outcome.measurement is not None:
-            parts = tuple(sorted(outcome.measurement.parts.items()))
-            self._compare(plan, (outcome.value, parts))
-            self._tried[plan] = (outcome.value, parts)
-            if self._best is None or outcome.value < self._tried[self._best][0]:
-                self._best = plan
+        if outcome.ok:
+            result = (outcome.value, _parts(outcome))
+            self._compare(plan, result)
+            self._tried[plan] = result
         [number] = self._known([plan])
         self._given.add(number)
         value = math.log(outcome.value / self._baseline) if outcome.ok else None
         self._model.see(number, value if self._feedback else self._model.expected(number))
-
-    def _legal(self, plans: Sequence[Plan]) -> list[int]:
-        return self._known([plan for plan in plans if self._space.legal(plan.actions)])
 
     def _known(self, plans: Sequence[Plan]) -> list[int]:
         fresh = [plan for plan in dict.fromkeys(plans) if plan not in self._numbers]
@@ -126,6 +118,11 @@ class AdvisedPolicy:
 
     def _reduce(self, plan: Plan) -> tuple[str, ...]:
         return tuple(action for action in plan.actions if action not in self._inert)
+
+
+def _parts(outcome: Outcome) -> tuple[tuple[str, float], ...]:
+    assert outcome.measurement is not None
+    return tuple(sorted(outcome.measurement.parts.items()))
 
 
 def _surplus(longer: tuple[str, ...], shorter: tuple[str, ...]) -> Iterator[str]:

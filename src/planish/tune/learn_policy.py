@@ -7,6 +7,7 @@ coreset chosen greedily from the same table.
 
 from __future__ import annotations
 
+import itertools
 import platform
 from collections import Counter
 from collections.abc import Callable
@@ -35,6 +36,9 @@ BUILDS = (1, 2, 5, 10, 20)
 # An action that was measured less often teaches nothing.
 _FEWEST = 10
 _FEWEST_PROGRAMS = 4
+# What the size heads' spreads may be multiplied by.
+_SPREADS, _NOISES = (1.0, 1.4, 2.0), (1.0, 1.5)
+_FLOOR = 0.75
 _LARGEST_BYTES = 8 << 20
 
 
@@ -58,10 +62,9 @@ def learn_policy(labels: Path, goal: str, out: Path, shape: Shape, folds: int, s
         f"recipes on all, {len(table.recipes) - table.broadcast} more on one each, "
         f"{len(training.actions)} actions"
     )
-    rows = validate(training, shape, folds, say) if folds else {}
-    net = fit(training, shape, say)
-    card = _card(table, goal, shape, folds, rows)
-    net = replace(net, card=card)
+    found = validate(training, shape, folds, say) if folds else Validation(1.0, 1.0, {})
+    net = scaled(fit(training, shape, say), found.spread, found.noise)
+    net = replace(net, card=_card(table, goal, shape, folds, found))
     save(net, out)
     size = out.stat().st_size
     if size > _LARGEST_BYTES:
@@ -106,38 +109,71 @@ def fit(training: Training, shape: Shape, say: Say) -> PolicyNet:
     )  # fmt: skip
 
 
-def validate(training: Training, shape: Shape, folds: int, say: Say) -> dict[str, list[float]]:
-    """Percent saved after each of `BUILDS`, mean over all programs, by models that never saw the
-    program's project."""
+@dataclass(frozen=True)
+class Validation:
+    """What models that never saw a program's project do for it.
+
+    spread, noise  what the size heads' spreads are multiplied by: the pair that saved most
+    saved          percent after each of `BUILDS`, mean over all programs
+    """
+
+    spread: float
+    noise: float
+    saved: dict[str, list[float]]
+
+
+def validate(training: Training, shape: Shape, folds: int, say: Say) -> Validation:
+    """Leave projects out in turn, choose how sure the model may be of itself, and compare."""
     table = training.table
     names = sorted(set(table.projects))
     fold = np.array([names.index(project) % folds for project in table.projects])
-    ratios = table.ratios[:, : table.broadcast]
-    reached = {name: np.ones((len(fold), len(BUILDS))) for name in ("learned", "told nothing",
-                                                                    "coreset")}  # fmt: skip
+    nets = []
     for number in range(min(folds, len(names))):
-        out = fold == number
-        rest = replace(
-            table,
-            names=tuple(n for n, o in zip(table.names, out, strict=True) if not o),
-            projects=tuple(p for p, o in zip(table.projects, out, strict=True) if not o),
-            looks=tuple(x for x, o in zip(table.looks, out, strict=True) if not o),
-            ratios=table.ratios[~out],
-        )
-        net = fit(replace(training, table=rest), shape, lambda words: None)
-        order = _coreset(ratios[~out])
-        for at in np.flatnonzero(out):
-            for name, feedback in (("learned", True), ("told nothing", False)):
-                reached[name][at] = follow(net, table, int(at), shape.clip, feedback)
-            reached["coreset"][at] = _after(ratios[at][order])
-        say(f"fold {number + 1} of {folds}: {int(out.sum())} programs")
-    saved = {name: [100 * (1 - float(v)) for v in rows.mean(0)] for name, rows in reached.items()}
+        rest = replace(training, table=_rows(table, fold != number))
+        nets.append(fit(rest, shape, lambda words: None))
+        say(f"fold {number + 1} of {folds}: {int((fold == number).sum())} programs left out")
+
+    def reached(spread: float, noise: float, feedback: bool) -> Floats:
+        sure = [scaled(net, spread, noise) for net in nets]
+        return np.array([
+            follow(sure[fold[at]], table, at, shape.clip, feedback) for at in range(len(fold))
+        ])  # fmt: skip
+
+    tried = {pair: reached(*pair, True) for pair in itertools.product(_SPREADS, _NOISES)}
+    # A few programs shrink to nothing by one lucky recipe; they must not decide.
+    best = min(tried, key=lambda pair: (float(np.maximum(tried[pair], _FLOOR).mean()), pair))
+    ratios = table.ratios[:, : table.broadcast]
+    orders = [_coreset(ratios[fold != number]) for number in range(len(nets))]
+    rows = {
+        "learned": tried[best],
+        "told nothing": reached(*best, False),
+        "coreset": np.array([_after(r[orders[f]]) for r, f in zip(ratios, fold, strict=True)]),
+    }
+    saved = {name: [100 * (1 - float(v)) for v in each.mean(0)] for name, each in rows.items()}
     for name, values in saved.items():
-        say(
-            f"{name}: "
-            + ", ".join(f"{v:.2f} % at {b}" for v, b in zip(values, BUILDS, strict=True))
-        )
-    return saved
+        pairs = zip(values, BUILDS, strict=True)
+        say(f"{name}: " + ", ".join(f"{value:.2f} % at {builds}" for value, builds in pairs))
+    return Validation(*best, saved)
+
+
+def scaled(net: PolicyNet, spread: float, noise: float) -> PolicyNet:
+    """The model less sure of itself: of the program's factors, and of each recipe (about that
+    much)."""
+    arrays = dict(net.arrays)
+    arrays["prior_spread"] = arrays["prior_spread"] * np.float32(spread)
+    arrays["noise_bias"] = arrays["noise_bias"] + np.float32(np.log(noise))
+    return replace(net, arrays=arrays)
+
+
+def _rows(table: LabelTable, kept: NDArray[np.bool_]) -> LabelTable:
+    at = np.flatnonzero(kept)
+    return replace(
+        table,
+        names=tuple(table.names[i] for i in at),
+        projects=tuple(table.projects[i] for i in at),
+        looks=tuple(table.looks[i] for i in at),
+        ratios=table.ratios[at],
+    )
 
 
 def follow(net: PolicyNet, table: LabelTable, at: int, clip: float, feedback: bool) -> list[float]:
@@ -177,7 +213,7 @@ def _coreset(ratios: Floats) -> list[int]:
 
 
 def _card(
-    table: LabelTable, goal: str, shape: Shape, folds: int, rows: dict[str, list[float]]
+    table: LabelTable, goal: str, shape: Shape, folds: int, found: Validation
 ) -> dict[str, Any]:
     return {
         "goal": goal,
@@ -192,7 +228,11 @@ def _card(
         "shape": asdict(shape),
         "folds": folds,
         "builds": list(BUILDS),
-        "saved on projects left out": {k: [round(v, 2) for v in vs] for k, vs in rows.items()},
+        "saved on projects left out": {
+            name: [round(value, 2) for value in values] for name, values in found.saved.items()
+        },
+        "spread": found.spread,
+        "noise": found.noise,
         "versions": {
             "planish": "0.1.0", "python": platform.python_version(),
             "torch": metadata.version("torch"), "numpy": metadata.version("numpy"),
@@ -221,6 +261,7 @@ def card_text(net: PolicyNet, size: int) -> str:
         *(f"| {name} | {words[name]} |" for name in ("searched", "built", "checked")),
         f"| vocabulary | {len(net.actions)} actions |",
         f"| weights | {weights} in {len(ARRAYS)} arrays, {size} bytes |",
+        f"| sureness | spread of the factors times {card['spread']}, noise times {card['noise']} |",
         f"| seed | {card['shape']['seed']} |",
         f"| versions | {', '.join(f'{n} {v}' for n, v in card['versions'].items())} |",
         "",

@@ -9,13 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from planish.base.errors import UsageError
 from planish.llvm.features import Description
 from planish.llvm.recipe import Recipe
 from planish.model.policy_net import NetDecoder, PolicyNet, load
 from planish.model.process import Process
 from planish.search.advised import AdvisedPolicy
-from planish.search.moves import deletions
 from planish.search.priority import priority_samples
 from planish.search.protocol import Plan, Space
 from planish.tune.model import describe
@@ -33,6 +34,8 @@ LEAST = 5e-5
 # Samples of the decoder that are candidates from the start.
 _SAMPLES = 64
 _ALTERNATIVES = 8
+# Recipes that were never measured have to promise twice as much.
+_UNKNOWN_TRUST = 0.5
 
 
 @functools.cache
@@ -61,12 +64,7 @@ def advised(
     known = [localise(to_plan(Recipe.parse(text)), space) for text in net.recipes]
     drawn = islice(samples(net, space, looks), _SAMPLES)
     plans = [plan for plan in dict.fromkeys([*known, *drawn]) if plan != space.start]
-    vocabulary = [action for action in net.actions if space.legal((action,))]
-
-    def grow(plan: Plan) -> Sequence[Plan]:
-        return list(neighbours(space, plan, vocabulary))
-
-    return AdvisedPolicy(space, NetModel(net, looks), plans, grow, least, feedback=feedback)
+    return AdvisedPolicy(space, NetModel(net, looks), plans, least, feedback=feedback)
 
 
 def samples(net: PolicyNet, space: Space, looks: Description) -> Iterator[Plan]:
@@ -95,8 +93,13 @@ class NetModel:
         self._process = Process(float(net.card.get("clip", 0.2)))
 
     def add(self, plans: Sequence[Plan]) -> Sequence[int]:
-        expected = self._net.expect(self._looks, [str(to_recipe(plan)) for plan in plans])
-        return self._process.add(expected, [plan.actions for plan in plans])
+        texts = [str(to_recipe(plan)) for plan in plans]
+        known = np.isin(texts, self._net.recipes)
+        return self._process.add(
+            self._net.expect(self._looks, texts),
+            [plan.actions for plan in plans],
+            np.where(known, 1.0, _UNKNOWN_TRUST),
+        )
 
     def see(self, number: int, value: float | None) -> None:
         self._process.see(number, value)
@@ -106,18 +109,3 @@ class NetModel:
 
     def choose(self, numbers: Sequence[int], count: int, least: float) -> Sequence[int]:
         return self._process.choose(numbers, count, least)
-
-
-def neighbours(space: Space, plan: Plan, actions: Sequence[str]) -> Iterator[Plan]:
-    """Plans that differ by one action: one less, or one more (a pass at either end)."""
-    yield from deletions(space, plan)
-    passes = [action for action in plan.actions if not action.startswith("-")]
-    options = [action for action in plan.actions if action.startswith("-")]
-    for action in actions:
-        if action.startswith("-"):
-            made = [(*passes, *sorted([*options, action]))]
-        else:
-            made = [(*passes, action, *options), (action, *passes, *options)]
-        for words in made:
-            if space.legal(words):
-                yield plan.acting(words)

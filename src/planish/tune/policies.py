@@ -27,8 +27,8 @@ _CORESET_SHARE = 0.25
 _MOVES_SHARE = 0.375
 _PARTS_SHARE = 0.375
 _FEWEST_FOR_PARTS = 4
-# Below this a model's recipes gain more than suffixes do.
-_FEWEST_FOR_PARTS_LEARNED = 9
+# Up to so many builds the model's recipes gain more than single options and suffixes do.
+_LEARNED_ALONE = 12
 # From here on the functions get a second round, on top of what they chose in the first.
 _TWO_ROUNDS = 30
 
@@ -57,18 +57,17 @@ def make_policy(
         stages.append(("lockfile", CoresetPolicy(seeds), len(seeds)))
     builds = budget.builds if budget.builds is not None else 1_000_000
     left = max(builds - len(seeds), 1)
-    parts = _parts_share(left) if functions else 0
-    if name == "learned" and parts < _FEWEST_FOR_PARTS_LEARNED:
-        parts = 0
+    alone = name == "learned" and builds <= _LEARNED_ALONE
+    parts = _parts_share(left) if functions and not alone else 0
     rounds = 2 if parts >= _TWO_ROUNDS else 1
     suffixes = coreset.suffixes[: max(parts // rounds - 1, 0)]
     functions_stage = ("functions", PartsPolicy(space.start, suffixes, rounds=rounds), parts)
-    if name in ("coreset", "model"):
+    if name in ("coreset", "learned", "model"):
         plans = [localise(plan, space) for plan in coreset.plans]
         plans = [plan for plan in plans if space.legal(plan.actions)]
         moves = [move for move in coreset.moves if space.legal((move,))]
         first = given or CoresetPolicy(plans)
-        stages.append((name, first, math.ceil(left * _CORESET_SHARE)))
+        stages.append((name, first, left if alone else math.ceil(left * _CORESET_SHARE)))
         stages.append(("options", GreedyPolicy(space, seed, moves), round(left * _MOVES_SHARE)))
         if parts:
             stages.append(functions_stage)
@@ -82,8 +81,6 @@ def make_policy(
     stages.append((name, given or plain[name], max(left - parts, 1)))
     if parts:
         stages.append(functions_stage)
-    if name == "learned":  # it may stop early
-        stages.append(("local", GeneticPolicy(space, seed), None))
     return Stages(stages)
 
 
