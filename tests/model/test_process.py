@@ -92,3 +92,13 @@ def test_what_is_trusted_less_has_to_promise_more() -> None:
     process = Process(0.2)
     process.add(equal, _ACTIONS, np.array([0.5, 0.5, 1.0, 0.5, 0.5]))
     assert process.choose(range(5), 1) == [2]
+
+
+def test_a_promise_grows_with_the_builds_and_is_no_loss() -> None:
+    process = _process(_ranker())
+    promises = [process.promise(range(5), builds) for builds in (1, 2, 4)]
+    assert 0 < promises[0] <= promises[1] <= promises[2] < 0.2
+    sure = Ranker(("x",), np.array([0.1]), np.ones(1), np.zeros((1, 2)), np.array([1e-8]), {})
+    hopeless = Process(0.2)
+    hopeless.add(sure, [("a",)])
+    assert hopeless.promise([0], 3) == 0.0

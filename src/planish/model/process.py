@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 # How much of its noise a recipe shares with another for each action that only one of them has.
 _KINSHIP = 0.8
 _JITTER = 1e-4
+_DRAWS = 512
 
 
 class Process:
@@ -98,6 +99,21 @@ class Process:
             chosen.append(int(at[best]))
             seen[chosen[-1]] = float(mean[best])
         return chosen
+
+    def promise(self, recipes: Sequence[int], builds: int) -> float:
+        """What share of the baseline's value so many builds are expected to save.
+
+        The mean over draws from the joint normal of the recipes that would be built; nothing is
+        lost where none of them gains.
+        """
+        chosen = np.asarray(self.choose(recipes, builds), np.int64)
+        if not len(chosen):
+            return 0.0
+        covariance = self._covariance(chosen, chosen)
+        factor = np.linalg.cholesky(covariance + _JITTER * np.diag(np.diag(covariance)))
+        draws = np.random.default_rng(0).standard_normal((_DRAWS, len(chosen)))
+        lowest = (self._mean[chosen] + draws @ factor.T).min(1)
+        return float(1 - np.exp(np.clip(lowest, -self._clip, 0.0)).mean())
 
     def _condition(self, at: NDArray[np.int64], seen: dict[int, float]) -> tuple[Floats, Floats]:
         mean, prior = self._mean[at], self._variance(at)

@@ -67,6 +67,16 @@ def advised(
     return AdvisedPolicy(space, NetModel(net, looks), plans, least, feedback=feedback)
 
 
+def promise(net: PolicyNet, looks: Description, builds: int) -> float:
+    """The share of its bytes that so many builds are expected to take off a program."""
+    process = Process(float(net.card["clip"]))
+    recipes = [Recipe.parse(text) for text in net.recipes]
+    numbers = process.add(
+        net.expect(looks, net.recipes), [(*each.passes, *each.options) for each in recipes]
+    )
+    return process.promise(numbers, builds)
+
+
 def samples(net: PolicyNet, space: Space, looks: Description) -> Iterator[Plan]:
     """Priority Sampling on the model, under the grammar of recipes."""
     decoder = RecipeDecoder(net, space, looks)
@@ -90,7 +100,7 @@ class NetModel:
 
     def __init__(self, net: PolicyNet, looks: Description) -> None:
         self._net, self._looks = net, looks
-        self._process = Process(float(net.card.get("clip", 0.2)))
+        self._process = Process(float(net.card["clip"]))
 
     def add(self, plans: Sequence[Plan]) -> Sequence[int]:
         texts = [str(to_recipe(plan)) for plan in plans]
