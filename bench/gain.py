@@ -29,8 +29,7 @@ from planish.tune.coreset import Coreset, load_coreset
 from planish.tune.label import Clock
 from planish.tune.learn import Sample
 from planish.tune.learn_coreset import draw, make_samples, make_space
-from planish.tune.learned import advised, load_net
-from planish.tune.model import describe, expected_policy, load_ranker
+from planish.tune.learned import advised, describe, load_net
 from planish.tune.pass_space import PassSpace
 from planish.tune.policies import POLICIES, make_policy
 from planish.tune.session import Session
@@ -38,7 +37,7 @@ from planish.tune.session import Session
 _BUDGETS = (1, 5, 10, 32, 100)
 _FUNCTIONS = {"both": (True, False), "yes": (True,), "no": (False,)}
 _SHOWN = ("coreset", True, 32, "size")  # by levels, too
-_MADE = ("learned", "learned-blind", "model")
+_MADE = ("learned", "learned-blind")
 _WORDS = {"size": "allocated bytes", "instructions": "IR instructions"}
 _LEVELS = ("passes", "attributes", "generator options", "functions")
 
@@ -105,8 +104,6 @@ def _given(
     if policy not in _MADE:
         return None
     looks = describe(session.pool, sample.job)
-    if policy == "model":
-        return expected_policy(load_ranker(given.arch, given.goal), space, looks)
     net = load(given.net) if given.net else load_net(given.arch, given.goal)
     return advised(net, space, looks, feedback=policy == "learned")
 

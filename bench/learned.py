@@ -33,8 +33,7 @@ from planish.store.store import Store
 from planish.tune.label import Clock
 from planish.tune.learn import Sample
 from planish.tune.learn_coreset import draw, make_samples, make_space
-from planish.tune.learned import RecipeDecoder, advised, load_net
-from planish.tune.model import describe
+from planish.tune.learned import RecipeDecoder, advised, describe, load_net
 from planish.tune.pass_space import PassSpace
 from planish.tune.session import Session
 

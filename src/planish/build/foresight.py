@@ -14,8 +14,7 @@ from planish.build.blobs import Blobs
 from planish.build.units import Recorded
 from planish.llvm.requests import Inspect, Job
 from planish.proc.pool import Call
-from planish.tune.learned import load_net, promise
-from planish.tune.model import describe
+from planish.tune.learned import describe, load_net, promise
 from planish.tune.result import lock_name
 from planish.tune.session import Session
 from planish.tune.source import architecture

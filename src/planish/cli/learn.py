@@ -106,51 +106,6 @@ def coreset(
     print(f"wrote {out}")
 
 
-@command.command("model")
-@_corpus
-@_architecture
-@click.option("--goal", default="size", show_default=True, metavar="size|instructions")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write.")
-@click.option("--modules", default=120, show_default=True, help="Training modules.")
-@click.option("--largest", default=1200, show_default=True, help="Instructions of one at most.")
-@_earlier
-@_variants
-@_jobs
-@click.option("--seed", default=0, show_default=True)
-def model(
-    corpus: Path,
-    architecture: str,
-    goal: str,
-    out: Path,
-    modules: int,
-    largest: int,
-    earlier: tuple[Path, ...],
-    variants: tuple[str, ...],
-    jobs: int,
-    seed: int,
-) -> None:
-    """Learn which recipes serve which programs: for `planish opt --policy model`.
-
-    Builds every training module by every recipe of the coresets given, fits the model, compares it
-    with a coreset on projects left out in turn, and writes OUT (safetensors, with its card).
-
-    \b
-    planish learn model --corpus corpus --from x86.toml --out model-x86-size.safetensors
-    """
-    from planish.store.store import Store
-    from planish.tune.learn import Settings
-    from planish.tune.learn_model import learn_model
-    from planish.tune.session import Session
-
-    settings = Settings(earlier=earlier, variants=variants, seed=seed)
-    with Session(jobs=jobs, store=Store.open_default()) as session:
-        learn_model(
-            session, corpus, architecture, goal, out, settings, modules=modules,
-            largest=largest, say=print,
-        )  # fmt: skip
-    print(f"wrote {out}")
-
-
 @command.command("policy")
 @click.option(
     "--labels",

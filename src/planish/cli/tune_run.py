@@ -11,7 +11,7 @@ from pathlib import Path
 
 from planish.base.errors import UsageError
 from planish.build import report_data
-from planish.build.allocation import observed
+from planish.build.allocation import Expectation, observed
 from planish.build.blobs import Blobs
 from planish.build.confirm import Linked, confirm, tuned_objects
 from planish.build.linking import find_link, relink
@@ -65,7 +65,7 @@ def units(asked: Asked, test: str, command: str, slowest: float | None) -> None:
         live_display(quiet=asked.as_json) as live,
         Session(jobs=asked.jobs, store=Store.open_default(), progress=live) as session,
     ):
-        expect = observed
+        expect: Expectation = observed
         if asked.options.policy == "learned":
             from planish.build.foresight import foreseen
 

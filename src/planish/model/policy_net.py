@@ -11,7 +11,7 @@ embedding of its opcode pairs):
   and, for recipes that were measured in training, from what was left over there.
 
 The last two give the size after a recipe as one normal vector for all recipes: what is expected
-of each before anything is built, and after each outcome (`ranker.Belief`).
+of each before anything is built, and after each outcome (`process.Process`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from planish.base.errors import UsageError
 from planish.llvm.features import Description
 from planish.llvm.recipe import Recipe
-from planish.model.ranker import Ranker
+from planish.model.process import Expected
 from planish.search.decoding import Tokens
 
 Floats = NDArray[np.float32]
@@ -103,11 +103,10 @@ class PolicyNet:
         found = [self._numbers.get(a) for a in (*recipe.passes, *sorted(recipe.options))]
         return None if None in found else tuple(n for n in found if n is not None)
 
-    def expect(self, looks: Description, recipes: Sequence[str]) -> Ranker:
-        """What is expected of the recipes for this program, as `ranker.Belief` takes it.
+    def expect(self, looks: Description, recipes: Sequence[str]) -> Expected:
+        """What is expected of the recipes for this program, as `process.Process` takes it.
 
-        Its first entries, the features, are none: they are in the mean already. Recipes with an
-        action that is not in the vocabulary are taken for what no action does.
+        Recipes with an action that is not in the vocabulary are taken for what no action does.
         """
         a, seen = self.arrays, self.see(looks)
         numbers = [self.tokens(Recipe.parse(text)) or () for text in recipes]
@@ -120,11 +119,11 @@ class PolicyNet:
         noise = bags @ a["noise"] + a["noise_bias"] + extra * a["known_noise"][rows]
         spread = np.maximum(np.logaddexp(0.0, noise), 0.0) * 0.1 + LEAST_NOISE
         mean = mean + loading @ (a["prior"] @ seen)
-        return Ranker(
-            tuple(recipes), mean.astype(np.float64), np.ones(len(rows)),
+        return Expected(
+            mean.astype(np.float64),
             (loading * a["prior_spread"]).astype(np.float64),
-            (spread**2).astype(np.float64), self.card,
-        )  # fmt: skip
+            (spread**2).astype(np.float64),
+        )
 
     def bags(self, sequences: Sequence[Tokens]) -> Floats:
         """What the actions of each recipe stand for together, (n, w)."""

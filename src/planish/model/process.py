@@ -7,18 +7,32 @@ well, so that a measured recipe tells about its neighbours. Everything is in log
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from planish.model.ranker import Ranker, expected_improvement
 
 Floats = NDArray[np.float64]
 # How much of its noise a recipe shares with another for each action that only one of them has.
 _KINSHIP = 0.8
 _JITTER = 1e-4
 _DRAWS = 512
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of recipes before anything is built, in log(size / baseline).
+
+    mean     (n,)
+    loading  on the program's hidden factors, which are standard normal, (n, k)
+    noise    variance that is each recipe's own, (n,)
+    """
+
+    mean: Floats
+    loading: Floats
+    noise: Floats
 
 
 class Process:
@@ -46,7 +60,7 @@ class Process:
         return min(0.0, *self._seen.values()) if self._seen else 0.0
 
     def add(
-        self, expected: Ranker, actions: Sequence[Sequence[str]], trust: float | Floats = 1.0
+        self, expected: Expected, actions: Sequence[Sequence[str]], trust: float | Floats = 1.0
     ) -> range:
         """Further recipes with their actions; their numbers.
 
@@ -56,8 +70,8 @@ class Process:
         first = len(self._mean)
         self._trust = np.concatenate([self._trust, np.broadcast_to(trust, len(actions))])
         self._mean = np.concatenate([self._mean, expected.mean])
-        known = self._loading.reshape(first, expected.loadings.shape[1])
-        self._loading = np.vstack([known, expected.loadings])
+        known = self._loading.reshape(first, expected.loading.shape[1])
+        self._loading = np.vstack([known, expected.loading])
         self._spread = np.concatenate([self._spread, np.sqrt(expected.noise)])
         # The second time that an action stands in a recipe is a column of its own: rows of 0 and 1.
         occurrences = [_numbered(words) for words in actions]
@@ -143,3 +157,12 @@ class Process:
 
 def _numbered(words: Sequence[str]) -> list[tuple[str, int]]:
     return [(word, list(words[:at]).count(word)) for at, word in enumerate(words)]
+
+
+def expected_improvement(mean: Floats, spread: Floats, best: float) -> Floats:
+    """How far below `best` a normal value is expected to lie, counting nothing above it."""
+    step = (best - mean) / spread
+    density = np.exp(-0.5 * step**2) / math.sqrt(2 * math.pi)
+    below = np.array([0.5 * math.erfc(-x / math.sqrt(2)) for x in step])
+    result: Floats = (best - mean) * below + spread * density
+    return result

@@ -34,7 +34,7 @@ from planish.tune.learn_coreset import (
     make_space,
     prepare_subjects,
 )
-from planish.tune.model import describe as describe_job
+from planish.tune.learned import describe as describe_job
 from planish.tune.pass_evaluator import PassEvaluator
 from planish.tune.pass_space import PassSpace, describe, to_plan, to_recipe
 from planish.tune.session import Session

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planish.base.errors import UsageError
+from planish.base.errors import ToolchainError, UsageError
 from planish.llvm.features import Description
 from planish.llvm.recipe import Recipe
+from planish.llvm.requests import Describe, Job
 from planish.model.policy_net import NetDecoder, PolicyNet, load
 from planish.model.process import Process
+from planish.proc.pool import Call, Pool
 from planish.search.advised import AdvisedPolicy
 from planish.search.priority import priority_samples
 from planish.search.protocol import Plan, Space
-from planish.tune.model import describe
 from planish.tune.pass_space import localise, to_plan, to_recipe
 from planish.tune.recipe_grammar import RecipeGrammar
 from planish.tune.source import architecture
@@ -82,6 +83,15 @@ def samples(net: PolicyNet, space: Space, looks: Description) -> Iterator[Plan]:
     decoder = RecipeDecoder(net, space, looks)
     for sample in priority_samples(decoder, _ALTERNATIVES):
         yield decoder.grammar.plan(sample.tokens)
+
+
+def describe(pool: Pool, job: Job) -> Description:
+    """What a model sees of a module that the pool keeps."""
+    [reply] = pool.run([Call((), Describe(job), (job.blob,))])
+    if reply.failure is not None:
+        raise ToolchainError(f"the module cannot be described: {reply.reason}")
+    found: Description = reply.value
+    return found
 
 
 class RecipeDecoder:

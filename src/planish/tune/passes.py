@@ -150,10 +150,6 @@ def _search(
 
         given = llm_policy(session, task, space, options, outcome.value)
         evaluate = checked(space, evaluate)
-    if options.policy == "model":
-        from planish.tune.model import model_policy
-
-        given = model_policy(session, task, space, options)
     if options.policy == "learned":
         from planish.tune.learned import learned_policy
 

@@ -19,7 +19,7 @@ from planish.tune.pass_space import localise
 
 POLICIES = ("coreset", "genetic", "greedy", "random")
 # Made for one task by the caller, and given to `make_policy`.
-GIVEN_POLICIES = ("learned", "llm", "model")
+GIVEN_POLICIES = ("learned", "llm")
 
 # Shares of the budget, chosen on training modules among some ten splits, which differed little:
 # 8 plans, 12 options and 12 suffixes of 32 builds.
@@ -48,7 +48,7 @@ def make_policy(
 
     functions  whether each function may get a suffix of its own
     seeds      plans to try first (the lockfile's)
-    given      the policy itself where it was made for one task (`learned`, `llm`, `model`)
+    given      the policy itself where it was made for one task (`learned`, `llm`)
     """
     if name not in POLICIES and given is None:
         raise unknown("policy", name, POLICIES)
@@ -62,7 +62,7 @@ def make_policy(
     rounds = 2 if parts >= _TWO_ROUNDS else 1
     suffixes = coreset.suffixes[: max(parts // rounds - 1, 0)]
     functions_stage = ("functions", PartsPolicy(space.start, suffixes, rounds=rounds), parts)
-    if name in ("coreset", "learned", "model"):
+    if name in ("coreset", "learned"):
         plans = [localise(plan, space) for plan in coreset.plans]
         plans = [plan for plan in plans if space.legal(plan.actions)]
         moves = [move for move in coreset.moves if space.legal((move,))]
