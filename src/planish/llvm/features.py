@@ -92,9 +92,7 @@ FEATURES = {
     "aliasing": "TBAA tags for a load or store",
 }  # fmt: skip
 
-_VARIABLE = re.compile(
-    r"^@[^=\n]+= [^\n]*?\b(?:constant|global) (?:\[(\d+) x i8\] c\")?", re.MULTILINE
-)
+_BYTES = re.compile(r" (?:constant|global) \[(\d+) x i8\] c\"")
 _DEFINED = re.compile(r"(@\"[^\"]*\"|@[\w.$-]+)\((.*)")
 _CALLEE = re.compile(r"(@\"[^\"]*\"|@[\w.$-]+|%[\w.-]+)\(")
 _TARGET = re.compile(r"label %(?:(\d+)|\"[^\"]*\"|[\w.-]+)")
@@ -223,8 +221,10 @@ def _vector(head: str, text: str, seen: _Seen) -> tuple[float, ...]:
     called = Counter(name for body in bodies for name in body.callees)
     calls = max(sum(called.values()), 1)
     own = {body.name for body in bodies}
-    variables = _VARIABLE.findall(head)
-    strings = sum(int(size) for size in variables if size)
+    lines = [line for line in head.split("\n") if line[:1] == "@"]
+    variables = [line for line in lines if " constant " in line or " global " in line]
+    texts = [found for line in variables if (found := _BYTES.search(line))]
+    strings = sum(int(found[1]) for found in texts)
     inner = [{name for name in body.callees if name in own} for body in bodies]
     arguments = max(text.count(" noundef "), 1)
     wraps = sum(groups[name] for name in ("add", "multiply", "shift", "address"))
@@ -243,7 +243,7 @@ def _vector(head: str, text: str, seen: _Seen) -> tuple[float, ...]:
         sum(n for name, n in called.items() if name[0] == "%") / calls,
         sum(n for n in called.values() if n >= _OFTEN) / calls,
         _log(100 * strings / total),
-        _log(100 * variables.count("") / total),
+        _log(100 * (len(variables) - len(texts)) / total),
         (types["i8"] + types["i16"]) / typed,
         types["i64"] / typed,
         *(groups[group] / total for group in (*_GROUPS, "other")),
