@@ -1,9 +1,11 @@
 """5,000 mutated profiler files: each gives a table or an error of one line; none crashes or hangs.
 
-    python bench/fuzz_traces.py [--count 5000] [--traces FOLDER]
+    python bench/fuzz_traces.py [--count 5000] [--traces FOLDER] [--first 0]
 
-Without --traces the seeds are the tests' synthetic ones. Each file is read and explained in a
-killable worker with a time limit, once strictly and once with salvage.
+The folder is searched whole: traces, and HPCToolkit databases (PREFIX-meta.db and its
+neighbours), of which one part is damaged. Without --traces the seeds are the tests' synthetic
+ones. Each file is read and explained in a killable worker with a time limit, every second one
+with salvage. File number N is the same in every run: --first goes on with a run in pieces.
 """
 
 from __future__ import annotations
@@ -30,35 +32,57 @@ PATIENCE = 600.0  # of wall time
 MEMORY = 4 << 30
 LARGEST = 1_200_000  # bytes of a seed: larger ones only repeat themselves
 
+SAMPLES = ("meta.db", "profile.db", "cct.db", ".csv")
 
 PERF = """prog 10/10   100.010000000:   10000000 cpu-clock:u:
 \t          1100 outer+0x7 (/usr/bin/prog)
 \t          3000 main+0x3 (/usr/bin/prog)
 
 """
+NCU = "==PROF== Disconnected\n" + "".join(
+    ",".join(f'"{word}"' for word in row) + "\n"
+    for row in [
+        ("Kernel Name", "Address", "Source", "Warp Stall Sampling (All Samples)",
+         "Warp Stall Sampling (Not-issued Samples)", "stall_long_sb", "stall_barrier"),
+        *(("saxpy(int)", f"0x{16 * n:x}", "FFMA R0, R1, R2, R3", str(40 + n), str(n), str(n), "0")
+          for n in range(60)),
+    ]
+)  # fmt: skip
 
 
 def serve(pipe: Connection) -> None:
     """Read and explain each path that comes; answer with one word."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     from planish.base.errors import PlanishError
-    from planish.trace.read import read_table
-    from planish.trace.trace import Trace
 
     while True:
         path, salvage = pipe.recv()
         try:
-            trace = Trace(read_table(path, salvage=salvage))
-            trace.summary(5)
-            for row in trace.breakdown():
-                if int(trace.charges(row.device).own.sum()) != row.idle:
-                    raise ArithmeticError("blame does not sum to the idle time")
-            pipe.send(("salvaged" if trace.table.skipped else "read", ""))
+            pipe.send((explain(path, salvage), ""))
         except PlanishError as error:
             kind = "refused" if "\n" not in str(error) else "BAD MESSAGE"
             pipe.send((kind, str(error)))
         except BaseException as error:  # what must not happen is counted, not raised
             pipe.send((f"ESCAPED {type(error).__name__}", str(error)))
+
+
+def explain(path: Path, salvage: bool) -> str:
+    """Everything that is asked of a file by `planish trace` and `planish advise`."""
+    from planish.advise.advise import advise_path
+    from planish.advise.rules import advise_trace
+    from planish.trace.read import read_table
+    from planish.trace.trace import Trace
+
+    if path.name.endswith(SAMPLES):
+        advise_path(path)
+        return "read"
+    trace = Trace(read_table(path, salvage=salvage))
+    trace.summary(5)
+    advise_trace(trace)
+    for row in trace.breakdown():
+        if int(trace.charges(row.device).own.sum()) != row.idle:
+            raise ArithmeticError("blame does not sum to the idle time")
+    return "salvaged" if trace.table.skipped else "read"
 
 
 class Worker:
@@ -105,9 +129,10 @@ class Worker:
 
 def seeds(folder: Path | None, largest: int) -> list[tuple[str, bytes]]:
     """Names and contents."""
-    found = [("synthetic.json", training().text().encode()), ("perf.txt", PERF.encode() * 50)]
+    found = [("synthetic.json", training().text().encode()), ("perf.txt", PERF.encode() * 50),
+             ("ncu.csv", NCU.encode())]  # fmt: skip
     for path in sorted(folder.rglob("*")) if folder else ():
-        if not path.is_file() or path.name.endswith((".md", ".db")):
+        if not path.is_file() or path.suffix == ".md":
             continue
         data = path.read_bytes()
         if path.name.endswith(".gz"):
@@ -119,22 +144,36 @@ def seeds(folder: Path | None, largest: int) -> list[tuple[str, bytes]]:
     return found
 
 
+def placed(folder: Path, name: str, material: list[tuple[str, bytes]]) -> Path:
+    """A folder for this seed, with the other parts of its database. cct.db is read only where
+    profile.db is missing."""
+    home = folder / f"of-{name}"
+    if not home.exists():
+        home.mkdir()
+        left_out = "profile.db" if name.endswith("cct.db") else "cct.db"
+        for other, data in material:
+            if name.endswith(".db") and other.endswith(".db") and not other.endswith(left_out):
+                (home / other).write_bytes(data)
+    return home / name
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first file")
     parser.add_argument("--traces", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--largest", type=int, default=LARGEST, help="bytes of a seed, unpacked")
     options = parser.parse_args()
-    rng = random.Random(options.seed)
     kinds: Counter[str] = Counter()
     material = seeds(options.traces, options.largest)
     worker = Worker()
     begin, slowest = time.monotonic(), 0.0
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(options.count):
+        for number in range(options.first, options.first + options.count):
+            rng = random.Random(f"{options.seed}-{number}")
             name, data = material[number % len(material)]
-            path = Path(folder) / name
+            path = placed(Path(folder), name, material)
             path.write_bytes(next(mutations(data, rng, 1)))
             started = time.monotonic()
             kind, words = worker.ask(path, salvage=number % 2 == 1)
@@ -142,7 +181,8 @@ def main() -> int:
             kinds[kind] += 1
             if kind.isupper() or kind.startswith(("ESCAPED", "BAD")):
                 print(f"{number}: {name}: {kind}: {words[:200]}")
-                path.rename(Path(tempfile.gettempdir()) / f"fuzz-{number}-{name}")
+                kept = Path(tempfile.gettempdir()) / f"fuzz-{number}-{name}"
+                kept.write_bytes(path.read_bytes())
     worker.close()
     print(
         f"{options.count} files from {len(material)} seeds in {time.monotonic() - begin:.0f} s,"

@@ -33,6 +33,7 @@ from planish.tune.learned import advised, describe, load_net
 from planish.tune.pass_space import PassSpace
 from planish.tune.policies import POLICIES, make_policy
 from planish.tune.session import Session
+from planish.tune.targets import TARGETS
 
 _BUDGETS = (1, 5, 10, 32, 100)
 _FUNCTIONS = {"both": (True, False), "yes": (True,), "no": (False,)}
@@ -81,7 +82,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     options = common.parser(__doc__ or "")
-    options.add_argument("--arch", default="X86", choices=("X86", "AArch64"))
+    options.add_argument("--arch", default="X86", choices=tuple(TARGETS))
     options.add_argument("--smallest", type=int, default=30, help="instructions")
     options.add_argument("--largest", type=int, default=20_000, help="instructions")
     options.add_argument(

@@ -130,14 +130,16 @@ def _torch(threads: int) -> Any:
 def _jax(threads: int) -> Any:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     os.environ.setdefault("JAX_ENABLE_X64", "1")
-    one = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-    if threads == 1:
-        os.environ.setdefault("XLA_FLAGS", one)
     try:
         import jax
     except ImportError:
         print("JAX is not installed: not measured")
         return None
+    # It makes as many threads as it sees processors when its client begins, whatever flags say.
+    all_processors = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(all_processors)[:threads])
+    jax.devices()
+    os.sched_setaffinity(0, all_processors)
     return jax
 
 

@@ -13,7 +13,7 @@ from planish.measure.machine import processor
 from planish.tensor.program import Program, lower
 from planish.tensor.reference import evaluate
 from planish.tune.default_schedule import default_nest
-from planish.tune.stage_rules import Target
+from planish.tune.stage_shape import Target
 from planish.tune.tensors import Kernel
 
 _RANGES = {"i8": (-128, 128), "u8": (0, 256)}

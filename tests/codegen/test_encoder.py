@@ -18,13 +18,14 @@ _IMMEDIATE = {"vroundps", "vroundpd", "vcmpps", "vcmppd", "vpcmpd", "vpshufd"}
 _SHIFTS = {name for name, row in ROWS.items() if row.digit >= 0}
 _UNARY = {
     "vsqrtps", "vsqrtpd", "vroundps", "vroundpd", "vpabsd", "vcvtdq2ps", "vcvttps2dq", "vpshufd",
+    "vpabsq", "vcvtqq2pd", "vcvttpd2qq",
 }  # fmt: skip
 _BINARY = {
     name
     for name in ROWS
     if re.fullmatch(
         r"v(add|sub|mul|div|min|max)p[sd]|vfn?madd\d+p[sd]|vp(and|or|xor|addd|subd|addq|subq"
-        r"|mulld|minsd|maxsd)|vpcmp(eq|gt)d|vpdpbusd",
+        r"|mulld|minsd|maxsd|mullq|minsq|maxsq)|vpcmp(eq|gt)d|vpdpbusd",
         name,
     )
 }
@@ -76,6 +77,8 @@ def test_binary_instructions_decode_to_what_was_asked(name: str) -> None:
 def test_unary_instructions_decode_to_what_was_asked(name: str) -> None:
     imm = 8 if name in _IMMEDIATE else -1
     for width, wide in _WIDTHS:
+        if not wide and not ROWS[name].vex:
+            continue
         numbers = (0, 5, 8, 15, 16, 31) if wide else (0, 5, 8, 15)
         for a, b in itertools.product(numbers, repeat=2):
             code = vector(name, width, a, -1, b, imm, evex=wide)
@@ -171,6 +174,11 @@ def test_extractions_and_conversions() -> None:
     assert _text(vector("vcvtpd2ps", 64, 3, -1, 4)) == "vcvtpd2psymm3,zmm4"
     assert _text(vector("vcvttpd2dq", 32, 3, -1, 4)) == "vcvttpd2dqxmm3,ymm4"
     assert _text(vector("vcvtdq2pd", 32, 3, -1, 4)) == "vcvtdq2pdymm3,xmm4"
+    assert _text(vector("vcvtqq2ps", 64, 3, -1, 4)) == "vcvtqq2psymm3,zmm4"
+    assert _text(vector("vcvttps2qq", 64, 3, -1, 4)) == "vcvttps2qqzmm3,ymm4"
+    assert _text(vector("vpmovsxdq", 64, 3, -1, 4)) == "vpmovsxdqzmm3,ymm4"
+    assert _text(vector("vpmovqd_store", 64, 3, -1, 31)) == "vpmovqdymm31,zmm3"
+    assert _text(vector("vpcmpq", 64, 7, 2, 30, 1)) == "vpcmpltqk7,zmm2,zmm30"
     assert _text(vector("vcvtps2ph_store", 32, 3, -1, 4, 0)) == "vcvtps2phxmm4,ymm3,0"
 
 

@@ -13,7 +13,7 @@ from planish.llvm.vocabulary import Vocabulary
 from planish.proc.pool import Pool
 
 
-@pytest.fixture(scope="module", params=["X86", "AArch64", "ARM"])
+@pytest.fixture(scope="module", params=["X86", "AArch64", "ARM", "RISCV", "WebAssembly"])
 def shipped(request: pytest.FixtureRequest, toolchain: Toolchain) -> Vocabulary:
     version = (toolchain.version[0], toolchain.version[1], toolchain.version[2])
     return vocabulary.load(toolchain.library, version, request.param)

@@ -90,6 +90,31 @@ def test_a_target_that_only_the_front_end_has(
     assert "riscv64" in reply.reason
 
 
+@pytest.mark.parametrize(
+    ("flags", "options"),
+    [
+        (["--target=riscv32-linux-musl"], "-disable-machine-licm -riscv-max-build-ints-cost=1"),
+        (["--target=wasm32-wasi"], "-disable-lsr -disable-wasm-fallthrough-return-opt"),
+    ],
+)
+def test_options_of_a_target_that_only_the_front_end_has(
+    builder_pool: Pool,
+    front_end: FrontEnd,
+    sample_source: Path,
+    flags: list[str],
+    options: str,
+) -> None:
+    job = Job(f"sample {flags[0]}", clang=code_generator(front_end, flags))
+    builder_pool.keep(job.blob, compile_to_bitcode(front_end, sample_source, flags))
+    words = [word for option in options.split() for word in ("-mllvm", option)]
+    built = _build(builder_pool, f"{BASELINE}\noptions: {options}", job)
+    own = measure_object(compile_baseline(front_end, sample_source, [*flags, *words]))
+    assert built.sections == own.sections
+    # What nobody knows is not passed over in silence, although libLLVM is not asked.
+    reply = _reply(builder_pool, f"{BASELINE}\noptions: -riscv-no-such-option", job)
+    assert reply.failure is Failure.INVALID
+
+
 def test_webassembly(builder_pool: Pool, front_end: FrontEnd, sample_source: Path) -> None:
     flags = ["--target=wasm32-unknown-unknown"]
     job = Job("sample wasm32", clang=code_generator(front_end, flags))

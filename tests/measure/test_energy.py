@@ -17,10 +17,12 @@ from support.traces import Builder
 
 from planish.base.errors import UsageError
 from planish.cli.main import main
+from planish.cli.profile_show import show_profile
 from planish.measure.energy import Reading, Sampler, Series, cumulative, energy, used
 from planish.measure.meters import Meters, find_meters
 from planish.measure.profile import profile, read_samples, write_samples
 from planish.trace.energy import joules_by_kernel
+from planish.trace.traced import traced_command
 
 S = 1_000_000_000
 
@@ -130,11 +132,17 @@ def nvml(old: bool) -> Any:
             raise NvmlError("not supported")
         return 123_000
 
+    def busy(_: object) -> SimpleNamespace:
+        if old:
+            raise NvmlError("not supported")
+        return SimpleNamespace(gpu=40)
+
     return SimpleNamespace(
         NVMLError=NvmlError, nvmlInit=lambda: None, nvmlDeviceGetCount=lambda: 1,
         nvmlDeviceGetHandleByIndex=lambda i: i, nvmlDeviceGetTotalEnergyConsumption=counter,
         nvmlDeviceGetPowerUsage=lambda h: 250_000,
         nvmlDeviceGetCurrentClocksThrottleReasons=lambda h: 0x44,
+        nvmlDeviceGetUtilizationRates=busy,
     )  # fmt: skip
 
 
@@ -150,8 +158,9 @@ def test_meters(tmp_path: Path, old: bool) -> None:
     assert amd.read().value == 75.0
     assert gpu.is_counter is not old
     assert gpu.read() == Reading(
-        250.0 if old else 123.0, ("power cap", "thermal slowdown (hardware)")
-    )
+        250.0 if old else 123.0, ("power cap", "thermal slowdown (hardware)"),
+        None if old else 0.4,
+    )  # fmt: skip
     assert len(found.missing) == 1
 
 
@@ -170,6 +179,25 @@ def test_a_program_is_run(tmp_path: Path) -> None:
         read_samples(tmp_path / "bad.json")
     with pytest.raises(UsageError, match="cannot start"):
         profile(["/no/such/program"], 0.01, Meters((), ()))
+
+
+def test_how_busy_a_gpu_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = find_meters(tmp_path, tmp_path, nvml=nvml(False))
+    row = profile([sys.executable, "-c", ""], 0.01, found)
+    assert row.to_json()["meters"][0]["utilisation"] == pytest.approx(0.4)
+    show_profile(row)
+    assert "busy 40% of the time" in capsys.readouterr().err
+    old = profile([sys.executable, "-c", ""], 0.01, find_meters(tmp_path, tmp_path, nvml(True)))
+    assert old.to_json()["meters"][0]["utilisation"] is None
+
+
+def test_processor_time_and_memory_are_the_programs() -> None:
+    busy = "data = bytearray(100_000_000)\nimport time\n" \
+           "while time.process_time() < 0.2: pass"  # fmt: skip
+    found = profile([sys.executable, "-c", busy], 0.01, Meters((), ()))
+    assert 0.2 <= found.cpu < 5
+    assert found.utilisation == pytest.approx(found.cpu / found.seconds)
+    assert found.memory > 100e6
 
 
 def test_kernels_share_the_energy(tmp_path: Path) -> None:
@@ -290,3 +318,13 @@ def test_hwmon_power_and_energy_with_a_known_integral(tmp_path: Path) -> None:
     wanted = sum((10 * i + 10 * (i + 1)) / 2 * apart for i in range(8))
     assert energy(power, power.times[0], power.times[8], 1000.0).joules == pytest.approx(wanted)
     assert energy(counter, counter.times[0], counter.times[8], 1000.0).joules == pytest.approx(24)
+
+
+def test_the_command_line_of_a_traced_program(capsys: pytest.CaptureFixture[str]) -> None:
+    made = traced_command(["/usr/bin/python3.11", "a.py", "-x"], Path("t.json"))
+    assert made[1:] == ["-m", "planish.trace.opencl", "-o", "t.json", "a.py", "-x"]
+    for words in (["ls", "a.py"], ["python"], ["python", "-c", "1"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["profile", "--opencl", "t.json", "--", *words])
+        assert ended.value.code == 2
+        assert "no Python script" in capsys.readouterr().err

@@ -31,6 +31,13 @@ class Case:
     schedule: Schedule
 
 
+def same(type: Type, found: np.ndarray, wanted: np.ndarray) -> bool:
+    """Whether all values are equal; -0.0 is 0.0 (which of them min gives is nobody's business)."""
+    if type is BF16:
+        found, wanted = ((a.astype(np.uint32) << 16).view(np.float32) for a in (found, wanted))
+    return np.array_equal(found, wanted, equal_nan=wanted.dtype.kind == "f")
+
+
 def make_case(seed: int, *, steps: int = 5) -> Case:
     """The same case for the same seed."""
     draw = random.Random(seed)

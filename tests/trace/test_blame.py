@@ -11,6 +11,7 @@ from support.traces import DEVICE_EVENTS, HOST, HOST_EVENTS, Builder, random_tra
 
 from planish.trace.contexts import host_contexts, segments
 from planish.trace.idle import Cause
+from planish.trace.read import read_table
 from planish.trace.trace import Trace
 
 
@@ -163,3 +164,22 @@ def test_times_too_far_apart_to_be_shifted(tmp_path: Path) -> None:
         ("outer",), ("outer", "inner"),
     }  # fmt: skip
     assert int(trace.charges().own.sum()) == trace.idle().total == 80_000
+
+
+@pytest.mark.parametrize("size", [1, 3, 50])
+def test_idle_time_is_the_same_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    path = training(3).write(tmp_path / "t.json")
+
+    def columns() -> list[list[int]]:
+        trace = Trace(read_table(path))
+        found = [trace.idle(trace.devices[0])]
+        found += [trace.idle(row.device, row.stream) for row in trace.streams]
+        return [getattr(idle, name).tolist() for idle in found
+                for name in ("start", "end", "gap", "cause", "next", "call")]  # fmt: skip
+
+    whole = columns()
+    assert len(whole[0]) > 3
+    monkeypatch.setattr("planish.trace.idle._PART", size)
+    assert columns() == whole

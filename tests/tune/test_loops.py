@@ -24,7 +24,7 @@ from planish.tensor.reference import evaluate, interpret
 from planish.tune import loops
 from planish.tune.kernel_worker import HANDLER, Run, Runner
 from planish.tune.loop_space import LoopSpace
-from planish.tune.stage_rules import Target
+from planish.tune.stage_shape import Target
 
 pytestmark = pytest.mark.skipif(not processor().vector, reason="not an x86 machine with AVX2")
 

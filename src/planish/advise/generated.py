@@ -8,6 +8,7 @@ import numpy as np
 
 from planish.advise.advice import Advice, Confidence, Evidence
 from planish.trace.events import HOST_WORK
+from planish.trace.intervals import distinct
 from planish.trace.marks import Mark, parse_label
 from planish.trace.trace import Trace
 
@@ -22,7 +23,7 @@ def generated_kernels(trace: Trace) -> Iterator[Advice]:
     rows = events.of_kind(*HOST_WORK)
     names = events.name[rows]
     begin, end = trace.span
-    for name in np.unique(names).tolist():
+    for name in distinct(names).tolist():
         mark = parse_label(trace.strings[name])
         if mark is None:
             continue

@@ -13,7 +13,7 @@ from planish.trace.critical import what_if_without
 from planish.trace.diff import short
 from planish.trace.events import Ints, Kind
 from planish.trace.idle import Cause, Idle
-from planish.trace.intervals import Intervals, gaps, overlap
+from planish.trace.intervals import Intervals, distinct, gaps, overlap
 from planish.trace.ranks import Ranks
 from planish.trace.timeline import busy_intervals
 from planish.trace.trace import Trace
@@ -50,7 +50,7 @@ def launch_bound(trace: Trace) -> Iterator[Advice]:
         mine = (
             np.isin(idle.cause, (Cause.LAUNCHING, Cause.LAUNCH_LATENCY)) & (hole < _SHORT_GAP)
         )  # fmt: skip
-        count = len(np.unique(idle.gap[mine]))
+        count = len(distinct(idle.gap[mine]))
         if count < 10:
             continue
         saved = int(length[mine].sum())
@@ -99,7 +99,7 @@ def redundant_synchronisation(trace: Trace) -> Iterator[Advice]:
     table, graph = trace.table, trace.graph
     waits = synchronising(table)
     rows = graph.row[~graph.device & waits[table.events.name[graph.row]]]
-    for name in np.unique(table.events.name[rows]).tolist():
+    for name in distinct(table.events.name[rows]).tolist():
         what = what_if_without(table, graph, table.strings[name])
         mine = rows[table.events.name[rows] == name]
         length = table.events.duration[mine]
@@ -306,9 +306,9 @@ def _unbalanced(ranks: Ranks) -> Iterator[Advice]:
 
 
 def _lanes(work: DeviceWork) -> Iterator[tuple[tuple[int, int], DeviceWork]]:
-    for device in np.unique(work.device).tolist():
+    for device in distinct(work.device).tolist():
         part = work.of_device(device)
-        for stream in np.unique(part.stream).tolist():
+        for stream in distinct(part.stream).tolist():
             yield (device, stream), part.where(part.stream == stream)
 
 

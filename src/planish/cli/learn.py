@@ -8,7 +8,12 @@ import click
 
 # Options that several commands have.
 _architecture = click.option(
-    "--arch", "architecture", default="X86", show_default=True, metavar="X86|AArch64"
+    "--arch",
+    "architecture",
+    default="X86",
+    show_default=True,
+    metavar="NAME",
+    help="X86, AArch64, ARM, RISCV or WebAssembly.",
 )
 _corpus = click.option(
     "--corpus",
@@ -160,7 +165,7 @@ def check(
 ) -> None:
     """Build programs by every recipe of the CORESET and run them; expel what breaks one.
 
-    Programs for an architecture that is not this machine's are run by QEMU (qemu-aarch64).
+    Programs for an architecture that is not this machine's are run by QEMU (qemu-aarch64, ...).
 
     \b
     planish learn check x86.toml --corpus corpus --projects bench/corpus/projects.toml

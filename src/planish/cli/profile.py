@@ -26,14 +26,19 @@ import click
     "--frequency", type=click.IntRange(1, 10_000), default=199, show_default=True,
     help="Samples a second of --cpu.",
 )  # fmt: skip
+@click.option(
+    "--opencl", type=click.Path(path_type=Path), metavar="FILE",
+    help="Trace the OpenCL calls of a Python program into FILE; planish trace FILE explains it.",
+)  # fmt: skip
 @click.pass_obj
 def command(
     words: list[str], as_json: bool, period: float, out: Path | None, cpu: Path | None,
-    frequency: int,
+    frequency: int, opencl: Path | None,
 ) -> None:  # fmt: skip
     """Run a program and measure its energy: planish profile -- python train.py
 
     With --cpu its CPU time is sampled as well: planish profile --cpu perf.data -- ./program
+    With --opencl its kernels are traced: planish profile --opencl run.json -- python script.py
 
     Reads RAPL and hwmon where the system lets it, and GPUs through nvidia-ml-py or
     amdsmi.
@@ -42,10 +47,13 @@ def command(
     from planish.cli.profile_show import show_profile
     from planish.measure.cpu import perf_command
     from planish.measure.profile import profile, write_samples
+    from planish.trace.traced import traced_command
 
     if not words:
         raise click.UsageError("no program given; write it behind --")
-    command = perf_command(words, cpu, frequency) if cpu is not None else words
+    command = traced_command(words, opencl) if opencl is not None else words
+    if cpu is not None:
+        command = perf_command(command, cpu, frequency)
     found = profile(command, period)
     if out is not None:
         write_samples(found, out)

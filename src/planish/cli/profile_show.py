@@ -10,9 +10,15 @@ from planish.measure.profile import Profile
 def show_profile(found: Profile) -> None:
     """Seconds, and a line for each meter."""
     out = sys.stderr
-    print(f"{found.seconds:.2f} s, exit code {found.code}", file=out)
+    print(
+        f"{found.seconds:.2f} s, exit code {found.code}; {found.cpu:.2f} s of processor time"
+        f" ({found.utilisation:.2f} processors busy), {found.memory / 1e6:,.0f} MB of memory",
+        file=out,
+    )
     for series, spent in zip(found.series, found.energy, strict=True):
         note = "" if spent.covered > 0.99 else f", {spent.covered:.0%} of the time covered"
+        if series.utilisation is not None:
+            note += f", busy {series.utilisation:.0%} of the time"
         print(
             f"{series.name}: {spent.joules:.1f} J, {spent.watts:.1f} W on average{note}", file=out
         )

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from planish.base.errors import UsageError
 from planish.codegen import vir
-from planish.codegen.values import Chunk, Offsets, Ranges, Shape, Spot, Values
+from planish.codegen.blocks import Blocks
+from planish.codegen.values import Chunk, Offsets, Ranges, Shape, Spot
 from planish.codegen.view import Operand, StageView
 from planish.tensor.expr import Access, Cast, Expr, Op
 from planish.tensor.loops import For
@@ -54,7 +55,7 @@ class _Quads(NamedTuple):
     signed: bool
 
 
-class _Builder(Values):
+class _Builder(Blocks):
     def __init__(self, view: StageView, shape: Shape) -> None:
         super().__init__(view, shape)
         stage = self.stage
@@ -66,9 +67,9 @@ class _Builder(Values):
         if stage.reduce == "sum" and self.type.is_float and isinstance(stage.body, Op):
             self.factors = stage.body.arguments if stage.body.name == "mul" else None
         self.quads = self._quads() if shape.dot4 else None
+        self.tiled = self._pair() if self.quads is None else None
         self.corrections: list[int] = []
-        # Registers of the results, by point and slot.
-        self.totals: list[list[int]] = []
+        self.totals = []
         # The first innermost body of each set of lengths, and where its unrolled loops stood.
         self.recorded: dict[object, tuple[list[vir.Ins], Offsets, int, int]] = {}
 
@@ -80,8 +81,8 @@ class _Builder(Values):
             [Spot(point, slot, chunk) for slot, chunk in enumerate(chunks)]
             for point in range(self.points)
         ]
-        if stage.out.tensor.name in self.shape.prefetch:
-            self._prefetch([spot for row in spots for spot in row])
+        if spots and stage.out.tensor.name in self.shape.prefetch:
+            self._prefetch(spots)
         if stage.reduce:
             return vir.Body(self.lanes, self._reduce(spots), self.math.count)
         out = self.view.operands[0]
@@ -92,10 +93,6 @@ class _Builder(Values):
             for spot in row:
                 self._store(spot, self._root(stage.body, spot))
         return vir.Body(self.lanes, [self.math.items], self.math.count)
-
-    def _chunks(self, axis: str) -> list[Chunk]:
-        length = self.shape.lengths[axis]
-        return [Chunk(at, min(self.lanes, length - at)) for at in range(0, length, self.lanes)]
 
     def _store_quads(self, spots: list[list[Spot]]) -> None:
         """Bytes in fours, each four made in a register; those that are missing become zero."""
@@ -129,7 +126,7 @@ class _Builder(Values):
         if (count := sum(map(len, inner))) > 256:
             raise UsageError(f"{stage.name}: {count} results in registers")
         start = identity(stage.reduce, self.type)
-        self.totals = [[math.op("const", self.computed, imm=start) for _ in row] for row in inner]
+        self.totals = self._started(inner, start)
         if self.quads is not None and self.quads.signed:
             self.corrections = [math.op("const", "i32", imm=0) for _ in inner[0]]
         loops = [loop for loop in shape.loops if loop.axis in stage.bound]
@@ -140,6 +137,9 @@ class _Builder(Values):
         self.in_loops = False
         self.memo, self.bases, self.offsets = dict(self.fixed), {}, ()
         math.items = []
+        if self._is_plainly_stored():
+            self._store_all(spots)
+            return [start_values + self.before_loops, *body, math.items]
         for row, totals in zip(spots, self.totals, strict=True):
             if self.across:
                 self._finish(Spot(row[0].point, 0, None), self._joined(totals))
@@ -189,6 +189,8 @@ class _Builder(Values):
     def _innermost(
         self, lengths: Ranges, offsets: Offsets, spots: list[list[Spot]]
     ) -> list[vir.Ins]:
+        if self.tiled is not None:
+            return [self._tile(self.tiled, offsets)]
         key = lengths.get(self.axis)
         if key in self.recorded:
             return self._replayed(*self.recorded[key], offsets)

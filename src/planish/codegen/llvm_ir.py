@@ -115,8 +115,9 @@ class _Writer:
         for p in pointers:
             self.do(f"%slot{p} = alloca ptr")
             self.do(f"store ptr %p{p}, ptr %slot{p}")
-        self.kernel = _KernelWriter(self, kernel.body)
-        self._items(kernel.body.runs, pointers)
+        body = vir.expand(kernel.body)
+        self.kernel = _KernelWriter(self, body)
+        self._items(body.runs, pointers)
         self.out.lines += ["  ret void", "}"]
 
     def _loop(self, loop: vir.Loop, pointers: Sequence[int]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import weakref
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,11 @@ def aligned(size: int) -> tuple[Array, int]:
 
 
 class Executable:
-    """Machine code in pages of its own; `address(offset)` points into it while it lives."""
+    """Machine code in pages of its own; `address(offset)` points into it while it lives.
+
+    The pages go with the object, and not before: at the interpreter's end another thread may
+    still be inside.
+    """
 
     def __init__(self, code: bytes) -> None:
         size = -(-max(1, len(code)) // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -45,7 +48,6 @@ class Executable:
                 "the system refuses to make memory executable",
                 hint="its policy (SELinux, a hardened kernel) forbids generated code",
             )
-        weakref.finalize(self, self._pages.close)
 
     def address(self, offset: int = 0) -> int:
         """Where the code lies."""

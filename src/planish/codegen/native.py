@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from planish.codegen.lower import lower_nest
 from planish.codegen.memory import Executable
@@ -86,6 +88,21 @@ def has_dot4(vector: int) -> bool:
     return name in processor().features
 
 
+class _no_collection:  # noqa: N801 - used like a function
+    """Keeps the cyclic garbage collector from looking at thousands of tuples in the making.
+
+    In a process with many objects one collection takes longer than a kernel's whole compilation.
+    """
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_on:
+            gc.enable()
+
+
 def build_image(
     nest: Nest,
     vector: int,
@@ -99,7 +116,14 @@ def build_image(
     dot4    whether VNNI may be used; None asks this machine
     Raises DoesNotFit or UsageError where the x86 path has no lowering.
     """
-    lowered = lower_nest(nest, vector, strides, dot4=has_dot4(vector) if dot4 is None else dot4)
+    with _no_collection():  # all that the function below makes is gone when it is over
+        return _assembled(nest, vector, strides, has_dot4(vector) if dot4 is None else dot4)
+
+
+def _assembled(
+    nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]] | None, dot4: bool
+) -> Image:
+    lowered = lower_nest(nest, vector, strides, dot4=dot4)
     code, calls = b"", []
     for phase in lowered.phases:
         code += b"\x90" * (-len(code) % 64)
@@ -124,8 +148,13 @@ class Native:
         """Where a phase's code lies."""
         return self._memory.address(self.image.calls[phase].offset)
 
-    def run(self, pointers: Sequence[int], threads: ThreadPoolExecutor | None = None) -> None:
-        """Run on the addresses of all inputs, outputs and the workspace (64-byte aligned)."""
+    def run(
+        self, pointers: Sequence[int], helpers: ThreadPoolExecutor | None = None, count: int = 0
+    ) -> None:
+        """Run on the addresses of all inputs, outputs and the workspace (64-byte aligned).
+
+        helpers, count  so many threads besides the caller's
+        """
         base = pointers[-1]
         pointers = [*pointers[:-1], *(base + offset for offset in self.image.temporaries)]
         words = (ctypes.c_void_p * len(pointers))(*pointers)
@@ -139,8 +168,15 @@ class Native:
                 )
                 for row in starts
             ]
-            if threads is None:
-                for row in rows:
+            left = iter(rows)  # all take the next one from here
+
+            def work(function: Callable[[int], None] = function, left: Any = left) -> None:
+                for row in left:
                     function(ctypes.addressof(row))
-            else:
-                list(threads.map(lambda row, f=function: f(ctypes.addressof(row)), rows))
+
+            others = []
+            if helpers is not None:
+                others = [helpers.submit(work) for _ in range(min(count, len(rows) - 1))]
+            work()
+            for other in others:
+                other.result()

@@ -18,7 +18,7 @@ Ranges = Mapping[str, int]
 
 
 # Bytes that operands are prefetched ahead of their use: far enough for the second cache.
-_AHEAD = 2048
+AHEAD = 2048
 
 # How far unrolled reduction loops are: offsets along their axes.
 Offsets = tuple[tuple[str, int], ...]
@@ -252,7 +252,7 @@ class Values:
             return self._load_of_quad(operand, at, chunk)
         if stride == operand.size:
             if self.in_loops and operand.tensor in self.shape.prefetch:
-                self.math.emit("prefetch", "i32", -1, ptr=pointer, disp=at + _AHEAD)
+                self.math.emit("prefetch", "i32", -1, ptr=pointer, disp=at + AHEAD)
             return self.math.load("load", type, pointer, at, chunk.lanes, operand.stored)
         return self.math.load("gather", type, pointer, at, chunk.lanes, (operand.stored, stride))
 
@@ -273,22 +273,30 @@ class Values:
     def _store(self, spot: Spot, value: int) -> None:
         out = self.view.operands[0]
         chunk = spot.chunk
-        if chunk is not None and out.moved(self.axis, 1) != out.size:
-            raise UsageError(
-                f"{self.stage.out} is not contiguous along the vector axis {self.axis}",
-                hint="vectorise along the output's last axis, or not at all",
-            )
+        if chunk is not None:
+            self._check_lanes(out)
         self.math.emit(
             "store", out.computed, -1, (value,), ptr=out.pointer,
             disp=self._displacement(out, spot), n=1 if chunk is None else chunk.lanes,
             imm=out.stored,
         )  # fmt: skip
 
-    def _prefetch(self, spots: Sequence[Spot]) -> None:
+    def _check_lanes(self, out: Operand) -> None:
+        if out.moved(self.axis, 1) != out.size:
+            raise UsageError(
+                f"{self.stage.out} is not contiguous along the vector axis {self.axis}",
+                hint="vectorise along the output's last axis, or not at all",
+            )
+
+    def _prefetch(self, spots: Sequence[Sequence[Spot]]) -> None:
+        """Every line of memory that a row of results touches."""
         out = self.view.operands[0]
-        lines: dict[tuple[int, int], int] = {}
-        for spot in spots:
-            at = self._displacement(out, spot)
-            lines.setdefault((spot.point, at // 64), at)
-        for at in lines.values():
-            self.math.emit("prefetch", "i32", -1, ptr=out.pointer, disp=at)
+        columns = [out.moved(self.axis, chunk.offset) if chunk else 0 for _, _, chunk in spots[0]]
+        places: list[int] = []
+        for row in self._along(out):
+            lines: dict[int, int] = {}
+            for column in columns:
+                at = out.start + row + column
+                lines.setdefault(at // 64, at)
+            places += lines.values()
+        self.math.emit("touch", "i32", -1, ptr=out.pointer, imm=vir.Touch(tuple(places)))

@@ -12,7 +12,6 @@ from planish.base.errors import UsageError, unknown
 from planish.base.records import Failure, Measurement, Outcome
 from planish.gym.env import PlanEnv
 from planish.gym.problem import Seen, Start
-from planish.llvm import vocabulary
 from planish.llvm.frontend import SOURCE_SUFFIXES
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import UNITS, Build, Built
@@ -66,9 +65,7 @@ class PassProblem:
         self._session = Session()
         pool = self._session.pool
         self._architecture = architecture(pool.info.default_triple)
-        words = vocabulary.load(
-            self._session.toolchain.library, pool.info.version, self._architecture
-        )
+        words = self._session.vocabulary(self._architecture)
         baseline = Plan((default_pipeline(level, pool),))
         self._space = PassSpace(baseline, (*words.module, *words.attributes), ())
         self.actions = (*baseline.actions, *words.module, *words.attributes)

@@ -11,14 +11,15 @@ from planish.llvm.toolchain import find_toolchain
 from planish.llvm.vocabulary import generate, to_json
 from planish.proc.pool import Pool
 
-_SHIPPED = ("X86", "AArch64", "ARM")
+_SHIPPED = ("X86", "AArch64", "ARM", "RISCV", "WebAssembly")
 
 
 def main() -> None:
     folder = Path(__file__).parent / "data"
-    with Pool(HANDLER, str(find_toolchain().library), jobs=2, seconds=10) as pool:
+    found = find_toolchain()
+    with Pool(HANDLER, str(found.library), jobs=2, seconds=10) as pool:
         for architecture in _SHIPPED:
-            vocabulary = generate(pool, architecture)
+            vocabulary = generate(pool, architecture, front_end=found.need_front_end())
             path = folder / f"vocabulary-{vocabulary.version}-{architecture}.json"
             write_atomic(path, to_json(vocabulary))
             counts = f"{len(vocabulary.module)} passes, {len(vocabulary.options)} options"

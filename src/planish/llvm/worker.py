@@ -33,6 +33,8 @@ from planish.llvm.requests import (
 )
 from planish.measure.sizes import measure_object
 
+# LLVM names a target's own options after it.
+_OPTION_NAMES = {"RISCV": "-riscv-", "WebAssembly": "-wasm-"}
 _library: Library | None = None
 
 
@@ -55,7 +57,12 @@ class Builder:
         self._library = _library
         self._options = options
         self._blobs: dict[str, bytes] = {}
-        self._library.parse_options(options)
+        self._library.parse_options(tuple(o for o in options if not self._foreign(o)))
+
+    def _foreign(self, option: str) -> bool:
+        """Whether it is of a target that libLLVM lacks: then it is for the front end alone."""
+        absent = [name for arch, name in _OPTION_NAMES.items() if arch not in self._library.targets]
+        return any(name in option for name in absent)
 
     def __call__(self, request: Any, blobs: dict[str, bytes]) -> Any:
         self._blobs.update(blobs)

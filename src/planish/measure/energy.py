@@ -26,10 +26,15 @@ _GAP = 10.0  # sampling periods between two samples: more than that is a gap
 
 @dataclass(frozen=True)
 class Reading:
-    """What a source says now: joules (counter) or watts, and flags such as throttling."""
+    """What a source says now: joules (counter) or watts, and flags such as throttling.
+
+    busy  the share of the time since the driver's last look in which the device worked
+          (None where the source does not know it)
+    """
 
     value: float
     flags: tuple[str, ...] = ()
+    busy: float | None = None
 
 
 class Source(Protocol):
@@ -60,6 +65,12 @@ class Series:
     values: list[float] = field(default_factory=list)
     flags: dict[str, int] = field(default_factory=dict)
     failed: int = 0
+    busy: list[float] = field(default_factory=list)
+
+    @property
+    def utilisation(self) -> float | None:
+        """Mean of the samples that say how busy the device was; None where none does."""
+        return sum(self.busy) / len(self.busy) if self.busy else None
 
 
 @dataclass(frozen=True)
@@ -158,6 +169,8 @@ class Sampler(Closing):
                 continue
             series.times.append((before + after) // 2)
             series.values.append(reading.value)
+            if reading.busy is not None:
+                series.busy.append(reading.busy)
             for flag in reading.flags:
                 series.flags[flag] = series.flags.get(flag, 0) + 1
 

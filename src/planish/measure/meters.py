@@ -62,7 +62,15 @@ class Nvml:
             reasons = int(self.library.nvmlDeviceGetCurrentClocksThrottleReasons(self.handle))
         except self.library.NVMLError as error:
             raise OSError(f"NVML: {error}") from error
-        return Reading(value, tuple(words for bit, words in _THROTTLED.items() if reasons & bit))
+        flags = tuple(words for bit, words in _THROTTLED.items() if reasons & bit)
+        return Reading(value, flags, self._busy())
+
+    def _busy(self) -> float | None:
+        """The share of time in which a kernel ran; MIG instances and old drivers have none."""
+        try:
+            return float(self.library.nvmlDeviceGetUtilizationRates(self.handle).gpu) / 100
+        except self.library.NVMLError:
+            return None
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,15 @@ class AmdSmi:
             flags = self._throttled()
         except self.library.AmdSmiException as error:
             raise OSError(f"AMD SMI: {error}") from error
-        return Reading(value, flags)
+        return Reading(value, flags, self._busy())
+
+    def _busy(self) -> float | None:
+        ask = getattr(self.library, "amdsmi_get_gpu_activity", None)
+        try:
+            share: Any = ask(self.handle).get("gfx_activity") if ask is not None else None
+        except self.library.AmdSmiException:
+            return None
+        return float(share) / 100 if _is_number(share) else None
 
     def _throttled(self) -> tuple[str, ...]:
         """What AMD SMI says of violations; GPUs and versions without it have none to tell."""

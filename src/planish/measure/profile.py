@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +22,11 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Profile:
-    """start and end in nanoseconds since the epoch; `energy` of each series in between."""
+    """start and end in nanoseconds since the epoch; `energy` of each series in between.
+
+    cpu     seconds of processor time that the program and its children used
+    memory  bytes, the most that one of these processes held
+    """
 
     command: tuple[str, ...]
     code: int
@@ -30,6 +36,13 @@ class Profile:
     series: tuple[Series, ...]
     energy: tuple[Energy, ...]
     missing: tuple[str, ...]
+    cpu: float = 0.0
+    memory: int = 0
+
+    @property
+    def utilisation(self) -> float:
+        """Processors that were busy with the program, on average."""
+        return self.cpu / self.seconds if self.end > self.start else 0.0
 
     @property
     def seconds(self) -> float:
@@ -42,12 +55,13 @@ class Profile:
             {
                 "name": series.name, "joules": spent.joules, "watts": spent.watts,
                 "covered": spent.covered, "samples": len(series.times), "failed": series.failed,
-                "flags": series.flags,
+                "flags": series.flags, "utilisation": series.utilisation,
             }
             for series, spent in zip(self.series, self.energy, strict=True)
         ]  # fmt: skip
         return {
             "command": list(self.command), "code": self.code, "seconds": self.seconds,
+            "cpu": self.cpu, "utilisation": self.utilisation, "memory": self.memory,
             "meters": meters, "missing": list(self.missing),
         }  # fmt: skip
 
@@ -58,6 +72,7 @@ def profile(words: Sequence[str], period: float, meters: Meters | None = None) -
     An interrupt goes to the program too, which decides; its end is waited for.
     """
     found = meters or find_meters()
+    before = _used()[0]
     with Sampler(found.sources, period) as sampler:
         start = time.time_ns()
         try:
@@ -69,9 +84,18 @@ def profile(words: Sequence[str], period: float, meters: Meters | None = None) -
         code = _wait(program)
         end = time.time_ns()
     spent = tuple(energy(series, start, end, period) for series in sampler.series)
+    cpu, memory = _used()
     return Profile(
-        tuple(words), code, start, end, period, tuple(sampler.series), spent, found.missing
-    )
+        tuple(words), code, start, end, period, tuple(sampler.series), spent, found.missing,
+        cpu - before, memory,
+    )  # fmt: skip
+
+
+def _used() -> tuple[float, int]:
+    """Processor seconds of all children that have ended, and the most bytes one of them held."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return used.ru_utime + used.ru_stime, used.ru_maxrss * unit
 
 
 def _wait(program: subprocess.Popen[bytes]) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
@@ -288,4 +288,4 @@ def shared_loops(a: tuple[For, ...], b: tuple[For, ...]) -> tuple[For, ...]:
 
 def with_body(loop: For, body: Sequence[Node]) -> For:
     """The loop around other nodes."""
-    return replace(loop, body=tuple(body))
+    return For(loop.axis, loop.step, loop.kind, tuple(body))

@@ -34,6 +34,10 @@ def split(nest: Nest, stage: str, axis: str, step: int) -> Nest:
         do C            for m
                           do C
     """
+    return _checked(_split(nest, stage, axis, step))
+
+
+def _split(nest: Nest, stage: str, axis: str, step: int) -> Nest:
     path = _path(nest, stage)
     own = [loop for loop in path if loop.axis == axis]
     if not own:
@@ -45,7 +49,7 @@ def split(nest: Nest, stage: str, axis: str, step: int) -> Nest:
     inner = next(loop for loop in own if loop.step < step)
     kind = "parallel" if inner.kind == "parallel" else ""
     below = replace(inner, kind="") if kind else inner
-    return _exchange(nest, inner, (For(axis, step, kind, (below,)),))
+    return _exchange(nest, inner, (For(axis, step, kind, (below,)),), check=False)
 
 
 def reorder(nest: Nest, stage: str, names: Sequence[str]) -> Nest:
@@ -56,6 +60,10 @@ def reorder(nest: Nest, stage: str, names: Sequence[str]) -> Nest:
         for n           for m
           do C            do C
     """
+    return _checked(_reorder(nest, stage, names))
+
+
+def _reorder(nest: Nest, stage: str, names: Sequence[str]) -> Nest:
     path = _path(nest, stage)
     chosen = [_loop(path, stage, name) for name in names]
     if len(set(map(id, chosen))) != len(chosen):
@@ -71,8 +79,8 @@ def reorder(nest: Nest, stage: str, names: Sequence[str]) -> Nest:
         raise UsageError(f"reorder {stage}: other stages are computed between these loops")
     body = chain[-1].body
     for loop in reversed(chosen):
-        body = (replace(loop, body=body),)
-    return _exchange(nest, chain[0], body)
+        body = (with_body(loop, body),)
+    return _exchange(nest, chain[0], body, check=False)
 
 
 def unroll(nest: Nest, stage: str, name: str) -> Nest:
@@ -121,7 +129,7 @@ def tile(nest: Nest, stage: str, sizes: Mapping[str, int], vector: str) -> Nest:
         if axis not in found.axes:
             raise unknown("output axis", axis, list(found.axes))
         if size > 1 and found.extents[axis] > size:
-            nest = split(nest, stage, axis, size)
+            nest = _split(nest, stage, axis, size)
     path = _path(nest, stage)
     inner = [_loop(path, stage, axis) for axis in sizes if axis != vector]
     lanes = [_loop(path, stage, vector)] if vector else []
@@ -133,11 +141,11 @@ def tile(nest: Nest, stage: str, sizes: Mapping[str, int], vector: str) -> Nest:
     ]
     sums = [loop for loop in private if loop.axis in found.bound and loop not in lanes]
     order = [loop.name for loop in (*outer, *sums, *inner, *lanes)]
-    nest = reorder(nest, stage, order)
-    for axis in sizes:
-        if axis != vector:
-            nest = unroll(nest, stage, axis)
-    return vectorise(nest, stage, vector) if vector else nest
+    nest = _reorder(nest, stage, order)
+    kinds = [(axis, "unroll") for axis in sizes if axis != vector]
+    for axis, kind in [*kinds, (vector, "vector")] if vector else kinds:
+        nest = _mark(nest, stage, axis, kind, check=False)
+    return _checked(nest)
 
 
 def pack(nest: Nest, stage: str, tensor: str, at: str, blocks: Sequence[Block]) -> Nest:
@@ -321,9 +329,9 @@ def _is_private(loop: For) -> bool:
     return len(loop.stages) == 1
 
 
-def _mark(nest: Nest, stage: str, name: str, kind: str) -> Nest:
+def _mark(nest: Nest, stage: str, name: str, kind: str, *, check: bool = True) -> Nest:
     loop = _loop(_path(nest, stage), stage, name)
-    return _exchange(nest, loop, (replace(loop, kind=kind),))
+    return _exchange(nest, loop, (For(loop.axis, loop.step, kind, loop.body),), check=check)
 
 
 def _exchange(nest: Nest, old: Node, new: Sequence[Node], *, check: bool = True) -> Nest:
@@ -345,7 +353,7 @@ def _exchange(nest: Nest, old: Node, new: Sequence[Node], *, check: bool = True)
                 found.append(node)
         return tuple(found)
 
-    changed = replace(nest, body=walk(nest.body))
+    changed = Nest(nest.program, walk(nest.body), nest.layouts, nest.prefetch)
     return _checked(changed) if check else changed
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import astuple
 
 from planish.base.errors import TraceError
 from planish.trace.columns import Columns
@@ -53,6 +54,9 @@ class _Kinds(Interner):
         return int(kind)
 
 
+_NO_DIMS = msgspec.Raw()
+
+
 class _Args(msgspec.Struct, gc=False):
     correlation: int = ABSENT
     device: int = ABSENT
@@ -63,7 +67,7 @@ class _Args(msgspec.Struct, gc=False):
     registers: int = msgspec.field(default=ABSENT, name="registers per thread")
     shared: int = msgspec.field(default=ABSENT, name="shared memory")
     occupancy: float = msgspec.field(default=math.nan, name="est. achieved occupancy %")
-    dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(), name="Input Dims")
+    dims: msgspec.Raw = msgspec.field(default=_NO_DIMS, name="Input Dims")
     name: str = ""
 
 
@@ -184,7 +188,7 @@ class _Reader:
         self.columns = Columns()
         self.torch = False
         self._kinds = _Kinds()
-        self._shapes: dict[bytes, int] = {}
+        self._shapes = _Shapes(self.columns.strings)
         self._open: dict[Any, list[_Event]] = {}
         self._paired: list[_Event] = []
 
@@ -286,23 +290,27 @@ class _Reader:
     def _rows(self, rows: list[_Event]) -> None:
         columns, kinds = self.columns, self._kinds
         names, threads = columns.strings, columns.threads
-        start = np.array([e.ts for e in rows])
-        duration = np.array([e.dur for e in rows])
+        # one call in C for all fields is half the time of a comprehension for each
+        fields = zip(*map(astuple, rows), strict=True)
+        _, category, name, begun, lasted, process, thread, _, given = fields
+        start, duration = np.array(begun), np.array(lasted)
         with np.errstate(invalid="ignore"):
             good = (np.abs(start) < _FARTHEST) & (duration >= 0) & (duration < _FARTHEST)
         if not good.all():
             columns.note("events without a usable time or duration (left out)", int((~good).sum()))
             rows = [e for e, keep in zip(rows, good.tolist(), strict=True) if keep]
-            start, duration = start[good], duration[good]
-        kind = np.array([kinds[e.cat] for e in rows], np.uint8)
-        args = [e.args or _NONE for e in rows]
+            if rows:
+                self._rows(rows)
+            return
+        kind = np.array(list(map(kinds.__getitem__, category)), np.uint8)
+        args = [a or _NONE for a in given]
         detail, device, stream = self._device_columns(rows, args, kind)
         columns.add(
             start=_nanoseconds(start),
             duration=_nanoseconds(duration),
-            name=[names[e.name] for e in rows],
+            name=list(map(names.__getitem__, name)),
             kind=kind,
-            thread=[threads[e.pid, e.tid] for e in rows],
+            thread=list(map(threads.__getitem__, zip(process, thread, strict=True))),
             device=device,
             stream=stream,
             correlation=[a.correlation for a in args],
@@ -342,16 +350,20 @@ class _Reader:
         )
         return detail, device, stream
 
-    def _shape_column(self, args: list[_Args]) -> np.ndarray | None:
-        shapes = [bytes(a.dims) for a in args]
-        if not any(shapes):
-            return None
-        known = self._shapes
-        return np.array([known[s] if s in known else self._shape(s) for s in shapes])
+    def _shape_column(self, args: list[_Args]) -> list[int] | None:
+        shapes = [b"" if a.dims is _NO_DIMS else bytes(a.dims) for a in args]
+        return list(map(self._shapes.__getitem__, shapes)) if any(shapes) else None
 
-    def _shape(self, raw: bytes) -> int:
+
+class _Shapes(dict[bytes, int]):
+    """Shapes as they stand in the file to the numbers of their text without blanks."""
+
+    def __init__(self, strings: Interner) -> None:
+        self._strings = strings
+
+    def __missing__(self, raw: bytes) -> int:
         text = b"".join(raw.split()).decode(errors="replace")
-        number = self._shapes[raw] = self.columns.strings[text] if raw else ABSENT
+        number = self[raw] = self._strings[text] if raw else ABSENT
         return number
 
 
@@ -360,6 +372,9 @@ _DEVICE_ROWS = (*DEVICE_WORK, Kind.DEVICE_ANNOTATION, Kind.DEVICE_SYNC)
 
 def _nanoseconds(microseconds: npt.NDArray[np.float64]) -> Ints:
     """Rounded to whole nanoseconds; whole microseconds stay exact beyond 2**53 nanoseconds."""
+    integers: Ints = microseconds.astype(np.int64)
+    if np.array_equal(integers, microseconds):
+        return integers * 1000
     whole = np.floor(microseconds)
     fraction = np.rint((microseconds - whole) * 1000.0)
     made: Ints = whole.astype(np.int64) * 1000 + fraction.astype(np.int64)

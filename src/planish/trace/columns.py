@@ -114,7 +114,10 @@ def _join(blocks: list[npt.NDArray[Any]], kind: type) -> npt.NDArray[Any]:
 
 
 _NARROWEST: dict[type, type] = {np.int64: np.int8, np.int32: np.int8}
-_WIDTHS = (np.int8, np.int16, np.int32, np.int64)
+_WIDTHS = [
+    (width, int(np.iinfo(width).min), int(np.iinfo(width).max))
+    for width in (np.int8, np.int16, np.int32, np.int64)
+]
 _TIMES = ("start", "duration")
 
 
@@ -123,8 +126,7 @@ def narrow(values: npt.NDArray[Any], kind: type) -> npt.NDArray[Any]:
     if kind not in _NARROWEST or not len(values):
         return values
     least, most = int(values.min()), int(values.max())
-    for width in _WIDTHS:
-        limit = np.iinfo(width)
-        if limit.min <= least and most <= limit.max:
+    for width, lowest, highest in _WIDTHS:
+        if lowest <= least and most <= highest:
             return values.astype(width, copy=False)
     return values

@@ -23,7 +23,7 @@ from planish.trace.events import (
     index_type,
     indices,
 )
-from planish.trace.intervals import distinct
+from planish.trace.intervals import distinct, numbered, once
 from planish.trace.work import matching
 
 ROOT = 0
@@ -98,7 +98,8 @@ class Segments:
     @property
     def edges(self) -> Ints:
         """All starts and ends, sorted, each once."""
-        return distinct(np.concatenate((self.start, self.end)))
+        # pieces follow each other: taken in turns, starts and ends are sorted already
+        return once(np.stack((self.start, self.end), axis=1).ravel())
 
     def within(self, begin: int, finish: int) -> Segments:
         """The pieces that reach into a stretch of time, as views."""
@@ -151,8 +152,8 @@ def _nest(thread: Ints, start: Ints, end: Ints) -> tuple[Ints, list[Ints]]:
         outer = _outermost(begin, finish, left)
         top = left[outer]
         levels.append(top)
-        owner = top[np.cumsum(outer) - 1]
-        left, owner = left[~outer], owner[~outer]
+        inner = ~outer
+        left, owner = left[inner], _held(left, outer)[inner]
         parent[left] = owner
         finish[left] = np.maximum(np.minimum(finish[left], finish[owner]), begin[left])
         if len(levels) == _DEEPEST:
@@ -189,15 +190,15 @@ def _outermost(begin: Ints, finish: Ints, left: Ints) -> Flags:
     a moment later). Otherwise it is a child and is cut by the caller.
     """
     for _ in range(_REPAIRS):
-        reach = np.maximum.accumulate(finish[left])
-        outer = np.concatenate(([True], begin[left][1:] >= reach[:-1]))
-        owner = left[outer][np.cumsum(outer) - 1]
-        crosses = np.flatnonzero(
-            ~outer & (finish[left] - finish[owner] > finish[owner] - begin[left])
-        )
+        begun, ended = begin[left], finish[left]
+        outer = np.concatenate(([True], begun[1:] >= np.maximum.accumulate(ended)[:-1]))
+        limit = _held(ended, outer)  # the end of the outer event; of an outer one its own
+        crosses = np.flatnonzero(ended - limit > limit - begun)
         if not len(crosses):
             return outer
-        _, first = np.unique(owner[crosses], return_index=True)
+        owner = _held(left, outer)
+        held = owner[crosses]  # ascending: outer events lie by start
+        first = np.concatenate(([True], held[1:] != held[:-1]))
         crosser = crosses[first]  # the earliest one in each event that is crossed
         finish[owner[crosser]] = begin[left[crosser]]
         kept = ~outer & (begin[left] < finish[owner])
@@ -205,6 +206,12 @@ def _outermost(begin: Ints, finish: Ints, left: Ints) -> Flags:
     reach = np.maximum.accumulate(finish[left])
     made: Flags = np.concatenate(([True], begin[left][1:] >= reach[:-1]))
     return made
+
+
+def _held(values: Ints, first: Flags) -> Ints:
+    """At each place the value of the last place before it (or it itself) where `first` is true."""
+    places = np.flatnonzero(first)
+    return np.repeat(values[places], np.diff(places, append=len(values)))
 
 
 def _nodes(parent: Ints, levels: list[Ints], name: Ints) -> tuple[Ints, Tree]:
@@ -215,7 +222,7 @@ def _nodes(parent: Ints, levels: list[Ints], name: Ints) -> tuple[Ints, Tree]:
     for depth, members in enumerate(levels, start=1):
         above = np.where(parent[members] >= 0, node[parent[members]], ROOT)
         key = above.astype(np.int64) << 32 | name[members]
-        unique, place = np.unique(key, return_inverse=True)
+        unique, place = numbered(key)
         node[members] = count + place
         parents.append(unique >> 32)
         names.append(unique & 0xFFFFFFFF)
@@ -228,7 +235,7 @@ def _nodes(parent: Ints, levels: list[Ints], name: Ints) -> tuple[Ints, Tree]:
 def segments(host: Host) -> list[Segments]:
     """For each thread, what was innermost at each moment in which anything ran."""
     made = []
-    for thread in np.unique(host.thread).tolist():
+    for thread in once(host.thread).tolist():
         first, last = np.searchsorted(host.thread, [thread, thread + 1])
         parts = [
             _thread_segments(host, thread, mine)

@@ -21,6 +21,7 @@ from planish.base.errors import unknown
 from planish.trace.events import Flags, Ints, Narrow, Table
 from planish.trace.graph import Graph
 from planish.trace.idle import HostState, leaf_at, split
+from planish.trace.intervals import distinct, numbered
 
 _PART = 200_000  # steps looked at together: bounds the memory
 
@@ -243,7 +244,7 @@ def _named(table: Table, graph: Graph, name: str) -> Flags:
     mask: Flags = np.array([text == name for text in table.strings] or [False])
     chosen: Flags = mask[table.events.name[graph.row]]
     if not chosen.any():
-        present = np.unique(table.events.name[graph.row]).tolist()
+        present = distinct(table.events.name[graph.row]).tolist()
         raise unknown("kernel or call", name, [table.strings[i] for i in present])
     return chosen
 
@@ -273,7 +274,7 @@ def summarise(table: Table, path: Path, state: HostState) -> list[tuple[str, int
     rest = path.waits & ~on_host
     for edge, time in _sums(path.edge[rest], length[rest]):
         add(f"({_WAIT_WORDS[Edge(edge)]})", time)
-    for thread in np.unique(threads[on_host]).tolist():
+    for thread in distinct(threads[on_host]).tolist():
         mine = np.flatnonzero(on_host & (threads == thread))
         for at in range(0, len(mine), _PART):
             some = mine[at : at + _PART]
@@ -284,7 +285,7 @@ def summarise(table: Table, path: Path, state: HostState) -> list[tuple[str, int
 
 
 def _sums(keys: Narrow, amounts: Ints) -> Iterator[tuple[int, int]]:
-    known, place = np.unique(keys, return_inverse=True)
+    known, place = numbered(keys)
     sums = np.zeros(len(known), np.int64)
     np.add.at(sums, place, amounts)
     return zip(known.tolist(), sums.tolist(), strict=True)
@@ -302,7 +303,7 @@ def _host_between(
     ran = leaf >= 0
     yield "(host between calls, nothing traced)", int(length[~ran].sum())
     names = table.events.name[state.host.row[leaf[ran]]]
-    for name in np.unique(names).tolist():
+    for name in distinct(names).tolist():
         yield f"(host) {table.strings[name]}", int(length[ran][names == name].sum())
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from planish.measure.energy import Series, energy, used
 from planish.measure.profile import read_samples
+from planish.trace.intervals import distinct
 from planish.trace.timeline import busy_intervals
 from planish.trace.trace import Trace
 
@@ -42,7 +43,7 @@ def joules_by_kernel(trace: Trace, series: Series, device: int) -> list[EnergyRo
     Where several events run at once, the energy of that moment is shared equally among them.
     """
     work = trace.work.of_device(device)
-    edges = np.unique(np.concatenate((work.start, work.end)))
+    edges = distinct(np.concatenate((work.start, work.end)))
     if len(edges) < 2:
         return []
     amount = used(series, edges[:-1], edges[1:])
@@ -59,7 +60,7 @@ def joules_by_kernel(trace: Trace, series: Series, device: int) -> list[EnergyRo
     times = np.bincount(names, weights=work.end - work.start, minlength=len(trace.strings))
     rows = [
         EnergyRow(trace.strings[name], float(sums[name]), int(times[name]))
-        for name in np.unique(names).tolist()
+        for name in distinct(names).tolist()
     ]
     idle = count == 0
     rows.append(EnergyRow("(idle)", float(amount[idle].sum()), int(length[idle].sum())))

@@ -13,6 +13,7 @@ from planish.base.errors import UsageError, unknown
 from planish.base.files import write_atomic
 from planish.trace.contexts import ROOT
 from planish.trace.events import DEVICE_WORK, Kind, Thread
+from planish.trace.intervals import distinct
 from planish.trace.trace import Trace
 
 _CATEGORY = {
@@ -112,7 +113,7 @@ def _speedscope(trace: Trace, out: Path) -> None:
     if not trace.devices:
         raise UsageError("no device did anything in this trace", hint="nothing to export")
     tree, strings = trace.host.tree, trace.strings
-    names = np.unique(tree.name[1:]).tolist()
+    names = distinct(tree.name[1:]).tolist()
     frame_of = {name: number for number, name in enumerate(names)}
     nobody = len(names)
     frames = [{"name": strings[name]} for name in names]

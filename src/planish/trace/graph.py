@@ -18,6 +18,7 @@ import numpy as np
 
 from planish.trace.contexts import Host, delegating
 from planish.trace.events import Flags, Ints, Kind, Narrow, Table, index_type, indices
+from planish.trace.intervals import distinct, numbered
 from planish.trace.work import DeviceWork, synchronising
 
 _NEAR = 10_000  # nanoseconds: an event that ended so shortly before is taken for what was awaited
@@ -113,7 +114,7 @@ def _lanes(table: Table, rows: Ints, device: Flags) -> Ints:
     """A number for each stream and each host thread."""
     events = table.events
     owner = np.where(device, events.device[rows], events.thread[rows]).astype(np.int64)
-    streams, stream = np.unique(np.where(device, events.stream[rows], 0), return_inverse=True)
+    streams, stream = numbered(np.where(device, events.stream[rows], 0))
     made: Ints = ((owner << 1) | device) * max(1, len(streams)) + stream
     return made
 
@@ -168,7 +169,7 @@ def _left_delegation(table: Table, host: Host, start: Ints, before: Ints, call: 
     thread, ended = host.thread[marked], host.end[marked]
     found = np.zeros(len(start), np.bool_)
     mine = table.events.thread[call]
-    for number in np.unique(thread).tolist():
+    for number in distinct(thread).tolist():
         ends = np.sort(ended[thread == number])
         here = mine == number
         first = np.searchsorted(ends, before[here], side="right")

@@ -19,6 +19,7 @@ from planish.base.errors import TraceError
 from planish.trace.columns import Columns
 from planish.trace.events import ABSENT, Kind, Table
 from planish.trace.hpctoolkit import DatabaseFile, open_database, read_contexts, strided
+from planish.trace.intervals import distinct
 from planish.trace.lines import PathEvents
 from planish.trace.samples import Context, Place
 
@@ -171,7 +172,7 @@ def _device_events(
     thread: int, device: int, stream: int,
 ) -> None:  # fmt: skip
     names: dict[int, tuple[str, Kind]] = {}
-    for context in np.unique(line.context).tolist():
+    for context in distinct(line.context).tolist():
         path = _functions(contexts, number.get(context, 0))
         mark = next((i for i, name in enumerate(path) if name.startswith("<gpu ")), len(path) - 1)
         kind = _OPERATIONS.get(path[mark], Kind.KERNEL) if path else Kind.OTHER

@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from planish.trace.contexts import Host, Segments
-from planish.trace.events import Flags, Ints, Kind, Narrow, Table, index_type, indices
-from planish.trace.intervals import distinct, gaps, inside
+from planish.trace.events import Flags, Ints, Kind, Narrow, Table, index_type
+from planish.trace.intervals import Intervals, distinct, gaps, inside
 from planish.trace.timeline import busy_intervals
 from planish.trace.work import DeviceWork, Work, launching, synchronising
 
-_PART = 200_000  # gaps looked at together: bounds the memory
+_PART = 50_000  # gaps looked at together: bounds the memory
 
 
 class Cause(IntEnum):
@@ -131,33 +131,47 @@ def _idle(
     state: HostState,
 ) -> Idle:  # fmt: skip
     holes = gaps(busy_intervals(mine), int(mine.start.min()), int(mine.end.max()))
+    beside = None
+    if stream is not None:
+        beside = _beside(all_work.where((all_work.device == device) & (all_work.stream != stream)))
+    # gaps follow each other, and so do the parts: no part is sorted into another
+    parts = [
+        _part(table, state, mine, holes, range(at, min(at + _PART, len(holes))), beside)
+        for at in range(0, max(1, len(holes)), _PART)
+    ]
+    return Idle(device, stream, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _part(
+    table: Table, state: HostState, mine: DeviceWork, holes: Intervals, numbers: range,
+    beside: _Beside | None,
+) -> tuple[Ints, Ints, Narrow, npt.NDArray[np.uint8], Narrow, Narrow]:  # fmt: skip
+    """The columns of `Idle` for some gaps."""
+    left = holes.start[numbers.start : numbers.stop]
+    right = holes.end[numbers.start : numbers.stop]
+    gap: Narrow = np.arange(numbers.start, numbers.stop, dtype=index_type(len(holes)))
     # the event that ended a gap: of several that start together the first row
-    follower = np.searchsorted(mine.start, holes.end, side="left")
+    follower = np.searchsorted(mine.start, right, side="left")
     called = mine.launch[follower]
     events = table.events
-    begin = np.where(called >= 0, events.start[called], holes.end)
-    returned = np.where(called >= 0, events.end[called], holes.end)
-    gap: Narrow = np.arange(len(holes), dtype=index_type(len(holes)))
-    others = all_work.where((all_work.device == device) & (all_work.stream != stream))
-    parts = [
-        _before(table, state, holes.start, np.minimum(holes.end, begin), called, gap),
+    begun = events.start[called]
+    begin = np.where(called >= 0, begun, right)
+    returned = np.where(called >= 0, begun + events.duration[called], right)
+    pieces = [
+        _before(table, state, left, np.minimum(right, begin), called, gap),
         _piece(
-            np.maximum(holes.start, begin), np.minimum(holes.end, returned), gap,
+            np.maximum(left, begin), np.minimum(right, returned), gap,
             np.full(len(gap), Cause.LAUNCHING, np.uint8), called,
         ),
-        _queued(
-            np.maximum(holes.start, returned), holes.end, gap, called,
-            others if stream is not None else None,
-        ),
+        _queued(np.maximum(left, returned), right, gap, called, beside),
     ]  # fmt: skip
-    start, end, piece_gap, cause, call = (
-        np.concatenate(column) for column in zip(*parts, strict=True)
+    start, end, owner, cause, call = (
+        np.concatenate(column) for column in zip(*pieces, strict=True)
     )
-    order = indices(np.argsort(start, kind="stable"), len(start))  # gaps follow each other, too
-    return Idle(
-        device, stream, start[order], end[order], piece_gap[order], cause[order],
-        mine.row[follower][piece_gap[order]], call[order],
-    )  # fmt: skip
+    order = np.argsort(start, kind="stable")
+    owner = owner[order]
+    ended_by = mine.row[follower[owner - numbers.start]]
+    return start[order], end[order], owner, cause[order], ended_by, call[order]
 
 
 _Piece = tuple[Ints, Ints, Narrow, npt.NDArray[np.uint8], Narrow]
@@ -168,21 +182,37 @@ def _piece(start: Ints, end: Ints, gap: Narrow, cause: Narrow, call: Narrow) -> 
     return start[keep], end[keep], gap[keep], cause[keep].astype(np.uint8), call[keep]
 
 
-def _queued(start: Ints, end: Ints, gap: Ints, call: Ints, others: DeviceWork | None) -> _Piece:
+@dataclass(frozen=True)
+class _Beside:
+    """When the device's other streams were busy, by the cause that this is, the first that fits."""
+
+    busy: tuple[tuple[Cause, Intervals], ...]
+    edges: Ints
+
+
+def _beside(others: DeviceWork) -> _Beside | None:
+    if not len(others):
+        return None
+    busy = tuple(
+        (cause, busy_intervals(others.where(others.work == work)))
+        for cause, work in (
+            (Cause.COMMUNICATION, Work.COMMUNICATION), (Cause.OTHER_STREAM, Work.COMPUTE),
+            (Cause.COPY, Work.COPY),
+        )
+    )  # fmt: skip
+    edges = distinct(np.concatenate([np.concatenate((i.start, i.end)) for _, i in busy]))
+    return _Beside(busy, edges)
+
+
+def _queued(start: Ints, end: Ints, gap: Ints, call: Ints, beside: _Beside | None) -> _Piece:
     """Submitted and not begun: by what ran on the device's other streams, if anything."""
     keep = (end > start) & (call >= 0)
     start, end, gap, call = start[keep], end[keep], gap[keep], call[keep]
-    if others is None or not len(others):
+    if beside is None:
         return _piece(start, end, gap, np.full(len(gap), Cause.LAUNCH_LATENCY, np.uint8), call)
-    by_class = [
-        (Cause.COMMUNICATION, busy_intervals(others.where(others.work == Work.COMMUNICATION))),
-        (Cause.OTHER_STREAM, busy_intervals(others.where(others.work == Work.COMPUTE))),
-        (Cause.COPY, busy_intervals(others.where(others.work == Work.COPY))),
-    ]
-    edges = distinct(np.concatenate([np.concatenate((i.start, i.end)) for _, i in by_class]))
-    start, end, owner = split(start, end, edges)
+    start, end, owner = split(start, end, beside.edges)
     cause = np.full(len(start), Cause.LAUNCH_LATENCY, np.uint8)
-    for kind, busy in by_class:
+    for kind, busy in beside.busy:
         open_ = cause == Cause.LAUNCH_LATENCY
         cause[open_ & inside(busy, start)] = kind
     return _piece(start, end, gap[owner], cause, call[owner])
@@ -196,12 +226,9 @@ def _before(
     start, end, call, gap = start[keep], end[keep], call[keep], gap[keep]
     thread = np.where(call >= 0, table.events.thread[call], -1)
     parts = [_no_call(table, state, start, end, call, gap, thread < 0)]
-    for number in np.unique(thread[thread >= 0]).tolist():
+    for number in distinct(thread[thread >= 0]).tolist():
         mine = np.flatnonzero(thread == number)
-        seg = state.segments[number]
-        for at in range(0, len(mine), _PART):
-            some = mine[at : at + _PART]
-            parts.append(_ran(state, seg, start[some], end[some], gap[some]))
+        parts.append(_ran(state, state.segments[number], start[mine], end[mine], gap[mine]))
     first, second, third, fourth, fifth = (np.concatenate(c) for c in zip(*parts, strict=True))
     return first, second, third, fourth, fifth
 

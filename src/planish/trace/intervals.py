@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from planish.trace.events import Flags, Ints
 
@@ -25,22 +28,46 @@ class Intervals:
         return int((self.end - self.start).sum())
 
 
-def distinct(values: Ints) -> Ints:
-    """Sorted, each once (numpy.unique hashes integers first, which is slower for these)."""
-    ordered = np.sort(values)
+def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Sorted, each once (numpy.unique hashes integers first, which is slower for these).
+
+    It also imports numpy.ma, which takes as long as reading a small trace; so does numpy.median.
+    """
+    return once(np.sort(values))
+
+
+def once(ordered: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Of values that are sorted already each one once."""
     if not len(ordered):
         return ordered
     return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
 
 
+def numbered(values: Ints) -> tuple[Ints, Ints]:
+    """The distinct values, and for each value its number among them."""
+    known = distinct(values)
+    return known, np.searchsorted(known, values)
+
+
+def median(values: npt.NDArray[Any]) -> float:
+    """The middle value, or the mean of the two in the middle; nan of none."""
+    if not len(values):
+        return math.nan
+    ordered = np.sort(values)
+    size = len(ordered)
+    return (float(ordered[(size - 1) // 2]) + float(ordered[size // 2])) / 2
+
+
 def union(start: Ints, end: Ints) -> Intervals:
     """The union of any intervals; empty ones vanish."""
     keep = end > start
-    start, end = start[keep], end[keep]
+    if not keep.all():
+        start, end = start[keep], end[keep]
     if not len(start):
         return Intervals(start.astype(np.int64), end.astype(np.int64))
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], end[order]
+    if not np.all(start[1:] >= start[:-1]):  # events come sorted, and there may be many
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
     reach = np.maximum.accumulate(end)
     first = np.concatenate(([True], start[1:] > reach[:-1]))
     last = np.concatenate((first[1:], [True]))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from planish.trace.events import ABSENT, Ints, Kind, Table
+from planish.trace.intervals import distinct, median
 from planish.trace.work import DeviceWork, Work
 
 
@@ -122,7 +123,7 @@ def _typical(table: Table, rows: Ints) -> tuple[int, int, int, int, float]:
     occupancy = occupancy[np.isfinite(occupancy) & (occupancy >= 0)]
     return (
         middle(d.grid[detail]), middle(d.block[detail]), middle(d.registers[detail]),
-        middle(d.shared[detail]), float(np.median(occupancy)) if len(occupancy) else float("nan"),
+        middle(d.shared[detail]), median(occupancy),
     )  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def copy_rows(table: Table, work: DeviceWork) -> list[CopyRow]:
     size[detail >= 0] = table.details.bytes[detail[detail >= 0]]
     duration = copies.end - copies.start
     made = []
-    for name in np.unique(names).tolist():
+    for name in distinct(names).tolist():
         mine = names == name
         known = mine & (size >= 0)
         made.append(
@@ -156,15 +157,16 @@ def launches(table: Table, work: DeviceWork) -> Launches | None:
     if not len(linked):
         return None
     events = table.events
-    called, returned = events.start[linked.launch], events.end[linked.launch]
+    called = events.start[linked.launch]
+    returned = called + events.duration[linked.launch]
     wait = linked.start - called
     latency = np.maximum(linked.start - returned, 0)
     good = wait >= 0
     depth, mean = _depth(called[good], linked.start[good])
-    duration = events.duration[np.unique(linked.launch)]
+    duration = events.duration[distinct(linked.launch)]
     return Launches(
-        len(linked), (float(np.median(latency)), float(np.percentile(latency, 95))),
-        float(np.median(duration)), (depth, mean), int((~good).sum()),
+        len(linked), (median(latency), float(np.percentile(latency, 95))),
+        median(duration), (depth, mean), int((~good).sum()),
     )  # fmt: skip
 
 

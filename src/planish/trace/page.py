@@ -10,6 +10,7 @@ import numpy as np
 
 from planish.trace.events import Ints, Kind
 from planish.trace.idle import Cause
+from planish.trace.intervals import distinct
 from planish.trace.trace import Trace
 
 _MOST = 150_000  # events drawn: about 5 MB of page; the longest are kept
@@ -90,7 +91,7 @@ def _host_lanes(trace: Trace, drawn: np.ndarray) -> list[dict[str, Any]]:
     depth = host.tree.depth[host.node]
     runtime = (events.kind[host.row] == Kind.RUNTIME).astype(np.int64)
     lanes = []
-    for thread in np.unique(host.thread).tolist():
+    for thread in distinct(host.thread).tolist():
         mine = np.flatnonzero((host.thread == thread) & drawn[host.row] & (host.end > host.start))
         if not len(mine):
             continue

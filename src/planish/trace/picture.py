@@ -13,7 +13,7 @@ import numpy as np
 from planish.base.errors import UsageError
 from planish.trace.diff import short
 from planish.trace.idle import Cause
-from planish.trace.intervals import union
+from planish.trace.intervals import distinct, union
 from planish.trace.trace import Trace
 from planish.trace.work import Work
 
@@ -107,8 +107,8 @@ def _timeline(axes: Any, trace: Trace) -> None:
 def _legend(axes: Any, trace: Trace) -> None:
     from matplotlib.patches import Patch
 
-    present = set(np.unique(trace.work.work).tolist())
-    causes = {int(c) for device in trace.devices for c in np.unique(trace.idle(device).cause)}
+    present = set(distinct(trace.work.work).tolist())
+    causes = {int(c) for device in trace.devices for c in distinct(trace.idle(device).cause)}
     patches = [Patch(color=_COLOURS[k], label=k.name.lower()) for k in Work if k in present]
     patches += [Patch(color=_CAUSES[c], label=f"idle: {c.words}") for c in Cause if c in causes]
     axes.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False,

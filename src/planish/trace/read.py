@@ -81,8 +81,8 @@ def _uncollected() -> Iterator[None]:
 
 def _read_json(path: Path, salvage: bool) -> Table:
     try:
-        with _uncollected(), Blocks(path) as blocks:
-            scanner = Scanner(blocks, salvage=salvage)
+        with _uncollected():
+            scanner = Scanner(Blocks(path), salvage=salvage)
             first = scanner.start()
             if not is_chrome(first):
                 if not first and scanner.problem:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from planish.trace.events import Table
-from planish.trace.intervals import Intervals, overlap, union
+from planish.trace.intervals import Intervals, distinct, overlap, union
 from planish.trace.work import DeviceWork, Work
 
 
@@ -52,15 +50,15 @@ class Breakdown:
 
 def breakdowns(work: DeviceWork) -> list[Breakdown]:
     """One for each device, in order of its number."""
-    return [breakdown(work.of_device(int(d)), int(d), None) for d in np.unique(work.device)]
+    return [breakdown(work.of_device(int(d)), int(d), None) for d in distinct(work.device)]
 
 
 def stream_breakdowns(work: DeviceWork) -> list[Breakdown]:
     """One for each stream of each device."""
     made = []
-    for device in np.unique(work.device).tolist():
+    for device in distinct(work.device).tolist():
         part = work.of_device(device)
-        for stream in np.unique(part.stream).tolist():
+        for stream in distinct(part.stream).tolist():
             made.append(breakdown(part.where(part.stream == stream), device, stream))
     return made
 

@@ -16,9 +16,7 @@ from typing import Any
 from planish.llvm.recipe import Recipe
 from planish.search.protocol import Plan
 from planish.tune.pass_space import to_plan
-
-# The nearest file for a target that has none of its own.
-_NEAREST = {"X86": "x86", "AArch64": "aarch64", "ARM": "aarch64", "RISCV": "aarch64"}
+from planish.tune.targets import TARGETS
 
 
 @dataclass(frozen=True)
@@ -42,9 +40,9 @@ class Coreset:
 @functools.cache
 def load_coreset(architecture: str, goal: str) -> Coreset:
     """The coreset for libLLVM's name of an architecture (`X86`, `AArch64`, ...)."""
-    nearest = _NEAREST.get(architecture, "x86")
+    own = TARGETS[architecture].coreset if architecture in TARGETS else "x86"
     # Instructions of LLVM IR hardly depend on the target.
-    name = f"coreset-{'any' if goal == 'instructions' else nearest}-{goal}.toml"
+    name = f"coreset-{'any' if goal == 'instructions' else own}-{goal}.toml"
     path = resources.files("planish.tune") / "data" / name
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     return Coreset(

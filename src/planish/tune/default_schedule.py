@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from planish.base.errors import UsageError
+from planish.tensor.expr import Op, walk
 from planish.tensor.loops import Nest, path_of, plain
-from planish.tensor.program import Program
+from planish.tensor.program import Program, Stage
 from planish.tensor.schedule import Schedule, Step, step
-from planish.tune.stage_rules import StageRules, Target
+from planish.tune.stage_rules import StageRules
+from planish.tune.stage_shape import HEAVY, Target
+
+# Microseconds of work below which waking other threads costs more than it gives.
+_WORTH_SHARING = 100
 
 
 def default_nest(
@@ -30,7 +36,7 @@ def smallest_nest(
 ) -> Nest:
     """The rules' nest with one vector and one row at a time: it needs the fewest registers."""
     rules = {s.name: StageRules(s, target, strides) for s in program.stages}
-    small = {"rows": 1, "vectors": 1, "unroll": 1}
+    small = {"rows": 1, "vectors": 1, "unroll": 1, "second": 1}
     choices = {name: {k: small[k] for k in r.choices() if k in small} for name, r in rules.items()}
     return assemble(program, rules, choices, threads)[1]
 
@@ -85,11 +91,13 @@ def _fusions(nest: Nest, program: Program) -> tuple[Nest, list[Step]]:
 
 
 def _threads(nest: Nest, program: Program, threads: int) -> tuple[Nest, list[Step]]:
-    """Every outermost loop over an output axis is shared among threads."""
+    """Every outermost loop over an output axis is shared among threads, if it takes long enough."""
     done: list[Step] = []
     for stage in program.stages:
         path = path_of(nest, stage.name)
         if not stage.axes or path[0].kind == "parallel":
+            continue
+        if sum(_microseconds(nest.program.stage(name)) for name in path[0].stages) < _WORTH_SHARING:
             continue
         for axis in stage.axes:
             length = stage.extents[axis]
@@ -107,3 +115,13 @@ def _threads(nest: Nest, program: Program, threads: int) -> tuple[Nest, list[Ste
             done += added
             break
     return nest, done
+
+
+def _microseconds(stage: Stage) -> float:
+    """About how long one thread takes: 25 multiply-adds in a nanosecond, 6 elements of a stream."""
+    points = math.prod(stage.extents[axis] for axis in stage.all_axes)
+    if stage.reduce and len(stage.reads) > 1:
+        return points / 25e3
+    parts = [part for part in (stage.body, stage.post) if part is not None]
+    heavy = sum(isinstance(e, Op) and e.name in HEAVY for part in parts for e in walk(part))
+    return points * (1 + 4 * heavy) / 6e3

@@ -19,13 +19,15 @@ from planish.base.errors import CompileError, PlanishError, UsageError
 from planish.base.hashing import digest
 from planish.llvm import frontend
 from planish.llvm.requests import Build, Job
-from planish.llvm.toolchain import FrontEnd
+from planish.llvm.toolchain import FrontEnd, Toolchain
 from planish.model.corpus import compile_flags
 from planish.model.projects import Program, Project
 from planish.proc.command import run_command
 from planish.proc.pool import Call, Pool
 from planish.search.protocol import Plan
 from planish.tune.pass_space import to_recipe
+from planish.tune.source import front_end_for
+from planish.tune.targets import find_target
 
 _CHECK_SECONDS = 120.0
 
@@ -53,6 +55,7 @@ class Subject:
     program: Program
     blobs: tuple[str, ...]
     frames: bool
+    clang: tuple[str, ...]
     link: tuple[str, ...]
     runner: tuple[str, ...]
     expected: tuple[str, ...] = ()
@@ -63,18 +66,21 @@ def find_platform(architecture: str, front_end: FrontEnd) -> Platform:
 
     Raises UsageError where they cannot be: no linker, no QEMU.
     """
+    target = find_target(architecture)
     if architecture == "X86" and platform.machine() in ("x86_64", "AMD64"):
         return Platform((), (_linker("cc", "gcc"), _linker("c++", "g++")))
-    name = {"X86": "x86_64", "AArch64": "aarch64"}[architecture]
+    if not target.links:
+        raise UsageError(f"programs for {architecture} cannot be run here")
+    name = target.machine
     runner = shutil.which(f"qemu-{name}") if platform.machine() != name else ""
     if runner is None:
         raise UsageError(
             f"programs for {name} cannot be run here", hint=f"install QEMU (qemu-{name})"
         )
-    target = f"--target={name}-linux-musl"  # linked statically: no library of the target is needed
+    words = (f"--target={target.links}", "-static")  # no library of the target is needed then
     zig = front_end.command[0]
-    links = ((zig, "cc", target, "-static"), (zig, "c++", target, "-static"))
-    return Platform((target,), links, (runner,) if runner else ())
+    flags = (f"--target={target.links}", *target.flags[1:])
+    return Platform(flags, ((zig, "cc", *words), (zig, "c++", *words)), (runner,) if runner else ())
 
 
 def prepare(
@@ -82,11 +88,12 @@ def prepare(
     program: Program,
     sources: Path,
     target: Platform,
-    front_end: FrontEnd,
+    toolchain: Toolchain,
     pool: Pool,
 ) -> Subject:
     """Compile and run the reference; raises PlanishError when it does not build or run the same
     way twice, since it then cannot judge anything."""
+    front_end = toolchain.need_front_end()
     root = (sources / project.name).resolve()
     paths = sorted({path for pattern in program.sources for path in root.glob(pattern)})
     if not paths:
@@ -100,7 +107,8 @@ def prepare(
         blobs.append(digest(data))
         pool.keep(blobs[-1], data)
     frames = frontend.asks_for_frames(flags)
-    subject = Subject(program.name, root, program, tuple(blobs), frames, link, target.runner)
+    clang = front_end_for(target.flags, toolchain, pool)
+    subject = Subject(program.name, root, program, tuple(blobs), frames, clang, link, target.runner)
     expected = behaviour(subject, reference)
     if expected != behaviour(subject, reference):
         raise PlanishError(f"{program.name} does not behave the same way twice")
@@ -117,7 +125,10 @@ def differs(subject: Subject, plan: Plan, pool: Pool) -> str:
         Call(
             recipe.options,
             Build(
-                Job(blob, frames=subject.frames), recipe, everywhere=plan.everywhere, keep=("obj",)
+                Job(blob, clang=subject.clang, frames=subject.frames),
+                recipe,
+                everywhere=plan.everywhere,
+                keep=("obj",),
             ),
             (blob,),
         )

@@ -13,7 +13,7 @@ import tomli_w
 
 from planish.base.errors import CompileError, PlanishError, UsageError, unknown
 from planish.base.files import write_atomic
-from planish.llvm import frontend, vocabulary
+from planish.llvm import frontend
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import UNITS, Facts, Inspect, Job
 from planish.llvm.vocabulary import Vocabulary
@@ -33,11 +33,10 @@ from planish.tune.learn import Learned, Sample, Settings, learn, varied
 from planish.tune.pass_evaluator import PassEvaluator
 from planish.tune.pass_space import PassSpace, describe, to_plan, to_recipe
 from planish.tune.session import Session
-from planish.tune.source import default_pipeline
+from planish.tune.source import default_pipeline, front_end_for
+from planish.tune.targets import find_target
 
 Say = Callable[[str], None]
-# Architecture to the flags that recompile a module of the corpus for it.
-TARGET_FLAGS = {"X86": (), "AArch64": ("--target=aarch64-unknown-linux-gnu",)}
 _SMALLEST = 60
 # A module whose data dwarf its code tells nothing: no recipe can change it much.
 _LARGEST_BYTES_PER_INSTRUCTION = 40
@@ -57,8 +56,7 @@ def learn_coreset(
     say: Say,
 ) -> None:
     """Learn, check on programs that can run, and write the file."""
-    if architecture not in TARGET_FLAGS:
-        raise unknown("architecture", architecture, TARGET_FLAGS)
+    find_target(architecture)
     if goal not in UNITS:
         raise unknown("goal", goal, UNITS)
     chosen = draw(corpus, "train", modules, settings.seed, largest=largest)
@@ -82,7 +80,7 @@ def learn_coreset(
 
 def make_space(session: Session, architecture: str, goal: str) -> tuple[Vocabulary, PassSpace]:
     """The vocabulary of an architecture and its space; instructions know no generator."""
-    words = vocabulary.load(session.toolchain.library, session.pool.info.version, architecture)
+    words = session.vocabulary(architecture)
     start = Plan((default_pipeline("Oz", session.pool),))
     if goal != "size":
         return words, PassSpace(start, words.module, ())
@@ -165,7 +163,8 @@ def draw(
 
 def bitcode_for(session: Session, corpus: Path, module: Module, architecture: str) -> bytes | None:
     """The module's bitcode, compiled again where another architecture is asked for."""
-    if not TARGET_FLAGS[architecture]:
+    target = find_target(architecture)
+    if not target.flags:
         return read_bitcode(corpus, module)
     root = source_folder(corpus, module.project)
     flags = flags_below(root, module.flags)
@@ -173,7 +172,7 @@ def bitcode_for(session: Session, corpus: Path, module: Module, architecture: st
         return frontend.compile_to_bitcode(
             session.toolchain.need_front_end(),
             root / module.source,
-            (*TARGET_FLAGS[architecture], *flags),
+            (*target.flags, *flags),
         )
     except CompileError:
         return None
@@ -190,6 +189,7 @@ def make_samples(
 ) -> list[Sample]:
     """Evaluators with their baselines; modules that do not build are left out."""
     samples = []
+    clang = front_end_for(find_target(architecture).flags, session.toolchain, session.pool)
     for module in modules:
         data = bitcode_for(session, corpus, module, architecture)
         if data is None:
@@ -202,7 +202,7 @@ def make_samples(
         facts: Facts = reply.value
         key = Key(facts.identity, facts.triple, goal, session.compiler)
         frames = frontend.asks_for_frames(module.flags)
-        job = Job(blob, frames=frames)
+        job = Job(blob, clang=clang, frames=frames)
         evaluate = PassEvaluator(session.pool, job, key, session.store, goal)
         [baseline] = evaluate([start])
         if baseline.ok and baseline.value < module.instructions * _LARGEST_BYTES_PER_INSTRUCTION:
@@ -229,10 +229,9 @@ def prepare_subjects(
             if only and program.name not in only:
                 continue
             try:
-                front_end = session.toolchain.need_front_end()
                 sources = corpus / "sources"
                 subjects.append(
-                    prepare(project, program, sources, platform, front_end, session.pool)
+                    prepare(project, program, sources, platform, session.toolchain, session.pool)
                 )
             except PlanishError as error:
                 say(f"not checked: {program.name}: {error}")

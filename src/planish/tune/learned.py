@@ -24,12 +24,12 @@ from planish.search.protocol import Plan, Space
 from planish.tune.pass_space import localise, to_plan, to_recipe
 from planish.tune.recipe_grammar import RecipeGrammar
 from planish.tune.source import architecture
+from planish.tune.targets import TARGETS
 
 if TYPE_CHECKING:
     from planish.tune.session import Options, Session
     from planish.tune.source import Task
 
-_NAMES = {"X86": "x86", "AArch64": "aarch64"}
 # Share of the baseline that a build has to promise; below it, other stages promise more.
 LEAST = 5e-5
 # Samples of the decoder that are candidates from the start.
@@ -42,7 +42,8 @@ _UNKNOWN_TRUST = 0.5
 @functools.cache
 def load_net(architecture: str, goal: str) -> PolicyNet:
     """The model for libLLVM's name of an architecture; raises UsageError where there is none."""
-    name = "any" if goal == "instructions" else _NAMES.get(architecture, architecture)
+    target = TARGETS.get(architecture)
+    name = "any" if goal == "instructions" else target.coreset if target else architecture
     path = Path(str(resources.files("planish.tune") / "data" / f"policy-{name}-{goal}.safetensors"))
     if not path.is_file():
         raise UsageError(

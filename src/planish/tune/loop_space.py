@@ -10,7 +10,8 @@ from planish.search.protocol import Plan
 from planish.tensor.program import Program
 from planish.tensor.schedule import Schedule
 from planish.tune.default_schedule import assemble
-from planish.tune.stage_rules import StageRules, Target
+from planish.tune.stage_rules import StageRules
+from planish.tune.stage_shape import Target
 
 
 class LoopSpace:

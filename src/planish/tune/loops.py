@@ -35,7 +35,7 @@ from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
 from planish.tune.kernel_worker import HANDLER, Ran, Run
 from planish.tune.loop_space import LoopSpace, describe
-from planish.tune.stage_rules import Target
+from planish.tune.stage_shape import Target
 from planish.tune.tensors import as_tensors, vector_of
 
 POLICIES = ("genetic", "greedy", "random")

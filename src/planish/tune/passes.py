@@ -11,7 +11,6 @@ from pathlib import Path
 from planish.base.errors import ToolchainError
 from planish.base.progress import Step
 from planish.base.records import Ledger, Outcome
-from planish.llvm import vocabulary
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import UNITS
 from planish.search.loop import run
@@ -98,9 +97,7 @@ def make_space(
 
     start  the plan that a search goes out from; the level's own pipeline where none is given
     """
-    words = vocabulary.load(
-        session.toolchain.library, session.pool.info.version, architecture(task.facts.triple)
-    )
+    words = session.vocabulary(architecture(task.facts.triple))
     expelled = set(coreset.expelled)
     if session.store is not None:
         expelled.update(session.store.expelled(session.compiler))

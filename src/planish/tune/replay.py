@@ -192,9 +192,7 @@ def _check_words(session: Session, item: _Waiting) -> None:
     """Raise UsageError, with near matches, for a pass or option that this LLVM does not know."""
     from planish.llvm import vocabulary
 
-    words = vocabulary.load(
-        session.toolchain.library, session.pool.info.version, architecture(item.entry.target)
-    )
+    words = session.vocabulary(architecture(item.entry.target))
     for pipeline in (item.recipe.pipeline, *(suffix for _, suffix in item.recipe.functions)):
         vocabulary.check_passes(words, pipeline)
     vocabulary.check_options(words, item.recipe.options)

@@ -15,6 +15,7 @@ from planish.llvm.toolchain import find_library, find_toolchain
 from planish.proc.pool import Pool
 
 if TYPE_CHECKING:
+    from planish.llvm.vocabulary import Vocabulary
     from planish.store.store import Store
 
 _Kept = TypeVar("_Kept", bound=Closing)
@@ -103,6 +104,14 @@ class Session(Closing):
     def compiler(self) -> str:
         """libLLVM's own word on its version: results of two versions never mix."""
         return "LLVM " + ".".join(map(str, self.pool.info.version))
+
+    def vocabulary(self, architecture: str) -> Vocabulary:
+        """What may be used for libLLVM's name of a target (`X86`)."""
+        from planish.llvm import vocabulary  # a replay needs none
+
+        info = self.pool.info
+        front_end = None if architecture in info.targets else self.toolchain.front_end
+        return vocabulary.load(self.toolchain.library, info.version, architecture, front_end)
 
     def keep(self, name: str, make: Callable[[], _Kept]) -> _Kept:
         """Something that all sources of the session use, made when first asked for."""

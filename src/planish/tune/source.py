@@ -171,7 +171,7 @@ def make_jobs(
     flags = request.front_end_flags()
     target = Target(triple, request.cpu)
     frames = is_ir or keeps_frames(request, triple)
-    search = Job(blob, target, clang=_clang(triple, flags, toolchain, pool), frames=frames)
+    search = Job(blob, target, clang=front_end_for(flags, toolchain, pool, triple), frames=frames)
     if is_ir or not frontend.back_end_flags(flags):
         return search, search
     return search, Job(blob, target, clang=_same_version(flags, toolchain), frames=frames)
@@ -224,9 +224,15 @@ def default_pipeline(level: str, pool: Pool) -> str:
     return f"default<{level}>"
 
 
-def _clang(triple: str, flags: Sequence[str], toolchain: Toolchain, pool: Pool) -> tuple[str, ...]:
-    """Empty when libLLVM itself has the target; else the front end that generates code for it."""
-    if architecture(triple or pool.info.default_triple) in pool.info.targets:
+def front_end_for(
+    flags: Sequence[str], toolchain: Toolchain, pool: Pool, triple: str = ""
+) -> tuple[str, ...]:
+    """Empty when libLLVM itself has the target; else the front end that generates code for it.
+
+    triple  of the module; what the flags say, or this machine's, where it has none
+    """
+    triple = triple or frontend.triple_of(flags) or pool.info.default_triple
+    if architecture(triple) in pool.info.targets:
         return ()
     words = flags if frontend.triple_of(flags) else (f"--target={triple}", *flags)
     return _same_version(words, toolchain)

@@ -41,7 +41,7 @@ from planish.tensor.loops import Nest
 from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
 from planish.tune.default_schedule import default_nest, smallest_nest
-from planish.tune.stage_rules import Target
+from planish.tune.stage_shape import Target
 
 if TYPE_CHECKING:
     from planish.tune.roofline import Roofline
@@ -53,7 +53,7 @@ Strides = tuple[tuple[int, ...], ...]
 _BRIEF = 1 << 20
 
 # Part of every key on disk: raise it when generated code changes.
-_FORMAT = "6"
+_FORMAT = "7"
 
 
 @dataclass
@@ -119,7 +119,7 @@ class Kernel:
         self._compiled: dict[Strides, Native] = {}
         self._fast: Callable[[tuple[Array, ...]], Array | None] | None = None
         self._into: Callable[..., Array | None] | None = None
-        self._workers = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._workers = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         self._inputs = len(program.inputs)
         self._called = False
         self._workspaces: list[tuple[Array, int]] = []
@@ -289,7 +289,7 @@ class Kernel:
         size = native.image.workspace
         pointers = [a.__array_interface__["data"][0] for a in arrays]
         workspace = self._workspace(size)
-        native.run([*pointers, workspace[1]], self._workers)
+        native.run([*pointers, workspace[1]], self._workers, self.threads - 1)
         self._workspaces.append(workspace)
 
     def _workspace(self, size: int) -> tuple[Array, int]:

@@ -81,6 +81,10 @@ ROWS: dict[str, Row] = {
     "vpsubq": Row("0F", "66", 0xFB, 0xFB, 0, 1, "full", 8),
     "vpdpbusd": Row("0F38", "66", 0x50, 0x50),
     "vpmulld": Row("0F38", "66", 0x40, 0x40),
+    "vpmullq": Row("0F38", "66", 0, 0x40, 0, 1, "full", 8),
+    "vpminsq": Row("0F38", "66", 0, 0x39, 0, 1, "full", 8),
+    "vpmaxsq": Row("0F38", "66", 0, 0x3D, 0, 1, "full", 8),
+    "vpabsq": Row("0F38", "66", 0, 0x1F, 0, 1, "full", 8),
     "vpminsd": Row("0F38", "66", 0x39, 0x39),
     "vpmaxsd": Row("0F38", "66", 0x3D, 0x3D),
     "vpabsd": Row("0F38", "66", 0x1E, 0x1E),
@@ -95,6 +99,7 @@ ROWS: dict[str, Row] = {
     "vcmppd": Row("0F", "66", 0xC2, 0xC2, 0, 1, "full", 8),
     "vpcmpeqd": Row("0F", "66", 0x76, 0),
     "vpcmpgtd": Row("0F", "66", 0x66, 0),
+    "vpcmpq": Row("0F3A", "66", 0, 0x1F, 0, 1, "full", 8),
     "vpcmpd": Row("0F3A", "66", 0, 0x1F),
     "vblendvps": Row("0F3A", "66", 0x4A, 0),
     "vblendvpd": Row("0F3A", "66", 0x4B, 0),
@@ -131,6 +136,12 @@ ROWS: dict[str, Row] = {
     "vcvtps2pd": Row("0F", "", 0x5A, 0x5A, tuple="half"),
     "vcvtpd2ps": Row("0F", "66", 0x5A, 0x5A, 0, 1, "full", 8),
     "vcvtdq2pd": Row("0F", "F3", 0xE6, 0xE6, tuple="half"),
+    "vcvtqq2pd": Row("0F", "F3", 0, 0xE6, 0, 1, "full", 8),
+    "vcvttpd2qq": Row("0F", "66", 0, 0x7A, 0, 1, "full", 8),
+    "vcvtqq2ps": Row("0F", "", 0, 0x5B, 0, 1, "full", 8),
+    "vcvttps2qq": Row("0F", "66", 0, 0x7A, tuple="half"),
+    "vpmovsxdq": Row("0F38", "66", 0x25, 0x25, tuple="half"),
+    "vpmovqd_store": Row("0F38", "F3", 0, 0x35, tuple="half"),
     "vcvttpd2dq": Row("0F", "66", 0xE6, 0xE6, 0, 1, "full", 8),
     "vextractf128": Row("0F3A", "66", 0x19, 0),
     "vextractf64x4": Row("0F3A", "66", 0, 0x1B, 0, 1, "half", 8),
@@ -395,6 +406,12 @@ def store_small(mem: Mem, reg: int, size: int) -> bytes:
 def prefetch(mem: Mem) -> bytes:
     """prefetcht0 [mem]"""
     return _rex(0, 1, mem) + b"\x0f\x18" + _memory(1, mem, 1)
+
+
+@lru_cache(maxsize=1 << 12)
+def prefetch_at(base: int, disp: int) -> bytes:
+    """prefetcht0 [base + disp]"""
+    return prefetch(Mem(base, disp))
 
 
 RET = b"\xc3"

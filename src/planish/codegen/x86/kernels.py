@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 from planish.codegen import vir
-from planish.codegen.x86 import encoder as x86
-from planish.codegen.x86.encoder import vector
-from planish.codegen.x86.memory_ops import MemoryOps
-from planish.codegen.x86.registers import SIZE, DoesNotFit
+from planish.codegen.vir import SIZE
+from planish.codegen.x86.blocks import BlockOps, joining
+from planish.codegen.x86.encoder import ROWS, vector
+from planish.codegen.x86.registers import DoesNotFit
 
 _FLOAT = {"f32": "ps", "f64": "pd"}
 _FUSED = {"fma": "vfmadd", "fnma": "vfnmadd"}
 _PREDICATES = {"eq": 0, "lt": 1, "le": 2, "ne": 4, "ge": 0x1D, "gt": 0x1E}
 _WHOLE_PREDICATES = {"eq": 0, "lt": 1, "le": 2, "ne": 4, "ge": 5, "gt": 6}
-_INTEGER = {
-    ("add", "i32"): "vpaddd", ("sub", "i32"): "vpsubd", ("mul", "i32"): "vpmulld",
-    ("min", "i32"): "vpminsd", ("max", "i32"): "vpmaxsd",
-    ("add", "i64"): "vpaddq", ("sub", "i64"): "vpsubq",
-}  # fmt: skip
 _SHIFTS = {
     ("shl", "i32"): "vpslld", ("srl", "i32"): "vpsrld", ("sra", "i32"): "vpsrad",
     ("shl", "i64"): "vpsllq", ("srl", "i64"): "vpsrlq",
 }  # fmt: skip
 _CONVERSIONS = {
     ("i32", "f32"): "vcvtdq2ps", ("f32", "i32"): "vcvttps2dq", ("f32", "f64"): "vcvtps2pd",
+    ("i64", "f64"): "vcvtqq2pd", ("f64", "i64"): "vcvttpd2qq", ("i64", "f32"): "vcvtqq2ps",
+    ("f32", "i64"): "vcvttps2qq", ("i32", "i64"): "vpmovsxdq", ("i64", "i32"): "vpmovqd_store",
     ("f64", "f32"): "vcvtpd2ps", ("i32", "f64"): "vcvtdq2pd", ("f64", "i32"): "vcvttpd2dq",
 }  # fmt: skip
 
@@ -33,7 +29,7 @@ _CONVERSIONS = {
 _METHODS = {"fma": "_fused", "fnma": "_fused", "shl": "_shift", "srl": "_shift", "sra": "_shift"}
 
 
-class KernelEmitter(MemoryOps):
+class KernelEmitter(BlockOps):
     """Emits one kernel into the code."""
 
     def run(self) -> None:
@@ -79,7 +75,7 @@ class KernelEmitter(MemoryOps):
         self.number += 1 if count else 0
 
     def _binary(self, ins: vir.Ins) -> None:
-        name = _joining(ins.op, ins.type)
+        name = joining(ins.op, ins.type, self.wide)
         of = self.registers.of
         a, b = ins.src
         left, right = of[a], of[b]
@@ -189,8 +185,9 @@ class KernelEmitter(MemoryOps):
         source = self.registers.of[ins.src[0]]
         target = self._target(ins)
         width = self.widths[ins.type]
-        if ins.type == "i32":
-            self.emit("vpabsd", width, target, -1, source)
+        if ins.type == "i32" or (ins.type == "i64" and self.wide):
+            name = "vpabsd" if ins.type == "i32" else "vpabsq"
+            self.emit(name, width, target, -1, source)
             return
         bits = "i64" if self._float(ins) == "pd" else "i32"
         size = 63 if bits == "i64" else 31
@@ -202,7 +199,7 @@ class KernelEmitter(MemoryOps):
         if ins.type in ("i32", "i64"):
             self.emit("vpxor", width, self.scratch, self.scratch, self.scratch)
             target = self._target(ins)
-            name = _INTEGER["sub", ins.type]
+            name = joining("sub", ins.type, self.wide)
             self.emit(name, width, target, self.scratch, source)
             return
         target = self._target(ins)
@@ -216,12 +213,13 @@ class KernelEmitter(MemoryOps):
         a, b, x, y = (self.registers.of[v] for v in ins.src)
         width = self.widths[compared]
         chosen = self.widths[ins.type]
-        if compared == "i64":
-            raise DoesNotFit("x86 compares no i64 here")
+        if compared == "i64" and not self.wide:
+            raise DoesNotFit("AVX2 compares no i64 here")
         if self.wide:
             target = self._target(ins)
-            if compared == "i32":
-                self.emit("vpcmpd", width, 7, a, b, _WHOLE_PREDICATES[predicate])
+            if compared in ("i32", "i64"):
+                name = "vpcmpd" if compared == "i32" else "vpcmpq"
+                self.emit(name, width, 7, a, b, _WHOLE_PREDICATES[predicate])
             else:
                 name = f"vcmp{_FLOAT[compared]}"
                 self._compare(name, width, a, b, _PREDICATES[predicate])
@@ -264,10 +262,12 @@ class KernelEmitter(MemoryOps):
 
     def _cvt(self, ins: vir.Ins) -> None:
         name = _CONVERSIONS.get((str(ins.imm), ins.type))
-        if name is None:
+        if name is None or not (self.wide or ROWS[name].vex):
             raise DoesNotFit(f"x86 converts no {ins.imm} to {ins.type}")
         source = self.registers.of[ins.src[0]]
         target = self._target(ins)
+        if name == "vpmovqd_store":  # the result is its second operand
+            source, target = target, source
         # Widening counts in the result's width, narrowing in the source's.
         width = max(self.widths[ins.type], self.widths[str(ins.imm)])
         self.emit(name, width, target, -1, source)
@@ -278,7 +278,7 @@ class KernelEmitter(MemoryOps):
         source = self.registers.of[ins.src[0]]
         target = self._target(ins)
         type = ins.type
-        name = _joining(operation, type)
+        name = joining(operation, type, self.wide)
         width = self.widths[type]
         if width == 64:
             self.emit("vextractf64x4", 64, source, -1, self.scratch, 1)
@@ -302,14 +302,3 @@ class KernelEmitter(MemoryOps):
             source = target
         if source != target:
             self.emit("vmovaps", 16, target, -1, source)
-
-
-@functools.cache
-def _joining(operation: str, type: str) -> str:
-    """The instruction that joins two vectors. Raises DoesNotFit where there is none."""
-    if operation in ("and", "or", "xor"):
-        return f"vp{operation}"
-    name = f"v{operation}{_FLOAT[type]}" if type in _FLOAT else _INTEGER.get((operation, type), "")
-    if name not in x86.ROWS:
-        raise DoesNotFit(f"x86 has no vector {operation} of {type}")
-    return name

@@ -5,10 +5,11 @@ from __future__ import annotations
 import struct
 
 from planish.codegen import vir
+from planish.codegen.vir import SIZE
 from planish.codegen.x86 import encoder as x86
 from planish.codegen.x86.encoder import RIP, Mem, vector
 from planish.codegen.x86.operands import Operands
-from planish.codegen.x86.registers import SIZE, DoesNotFit
+from planish.codegen.x86.registers import DoesNotFit
 
 _WIDENING = {
     "i8": "vpmovsxbd", "u8": "vpmovzxbd", "bool": "vpmovzxbd", "i16": "vpmovsxwd",

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from planish.codegen import vir
+from planish.codegen.vir import SIZE
 from planish.codegen.x86 import encoder as x86
 from planish.codegen.x86.encoder import RIP, Mem, vector, vector_at
-from planish.codegen.x86.registers import SIZE, DoesNotFit, Registers, is_masked, plan_kernel
+from planish.codegen.x86.registers import DoesNotFit, Registers, is_masked, plan_kernel
 
 if TYPE_CHECKING:
     from planish.codegen.x86.pieces import Code

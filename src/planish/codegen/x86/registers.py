@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from planish.base.errors import PlanishError
 from planish.codegen import vir
+from planish.codegen.vir import SIZE
 
 # Last operands that may lie in memory, by operation; those that may swap their operands.
 _FOLDABLE = {"add", "sub", "mul", "div", "min", "max", "and", "or", "xor", "fma", "fnma", "sqrt"}
@@ -48,7 +49,7 @@ def plan_kernel(body: vir.Body) -> Plan:
     count, lanes = body.registers, body.lanes
     first, last, uses = [-1] * count, [-1] * count, [0] * count
     partial = set()
-    for number, (op, type, register, src, _, _, n, _) in enumerate(flat):
+    for number, (op, type, register, src, _, _, n, imm) in enumerate(flat):
         for source in src:
             last[source] = number
             uses[source] += 1
@@ -56,8 +57,17 @@ def plan_kernel(body: vir.Body) -> Plan:
             last[register] = number
             if first[register] < 0:
                 first[register] = number
-        if op in _LIMITED and is_masked(op, type, n, lanes):
-            partial.add(n)
+        if op in _LIMITED:
+            if is_masked(op, type, n, lanes):
+                partial.add(n)
+        elif op == "fill":
+            assert isinstance(imm, vir.Fill)
+            for value in imm.registers:
+                first[value] = last[value] = number
+        elif op == "tile" or op == "stores":
+            assert isinstance(imm, vir.Tile | vir.Stores)
+            places = imm.lanes[1] if isinstance(imm, vir.Tile) else imm.places
+            partial.update([n for _, n in places if n != lanes])
     for begin, end in spans:  # inner loops come before those around them
         for register, number in enumerate(first):
             if number < begin and begin <= last[register] < end:
@@ -112,7 +122,7 @@ def _fold(
                 pending.clear()
             elif op in _FOLDABLE:
                 flat[number] = _fold_into(ins, pending, folded)
-            elif op == "store":
+            elif op in ("store", "stores"):
                 pending = {r: i for r, i in pending.items() if i.op == "const"}
         if op in _MEMORY and uses[ins.dst] == 1 and _may_fold(ins, lanes):
             pending[ins.dst] = ins
@@ -126,10 +136,6 @@ def _may_fold(ins: vir.Ins, lanes: int) -> bool:
     if ins.op == "const":
         return True
     return lanes > 1 and ins.n == lanes and ins.imm == ins.type and lanes * SIZE[ins.type] >= 16
-
-
-# Bytes of a lane, by the type of the register.
-SIZE = {"f32": 4, "i32": 4, "f64": 8, "i64": 8}
 
 
 def _fold_into(ins: vir.Ins, pending: dict[int, vir.Ins], folded: dict[int, vir.Ins]) -> vir.Ins:
