@@ -1,9 +1,10 @@
-"""Held-out gain over -Oz in allocated bytes: each policy at equal numbers of builds.
+"""Held-out gain over -Oz: each policy at equal numbers of builds, in bytes or IR instructions.
 
 The modules come from projects that the coreset was never learned from. Every policy starts from
 the same baseline and uses the same vocabulary; a build is one recipe built and measured, whatever
-came of it. Prints mean, median, quartiles, the share of modules improved and the worst module, and
-for the shipped policy what each level of its recipes contributes.
+came of it; `learned-blind` is `learned` without the compiler's feedback. Prints mean, median,
+quartiles, the share of modules improved and the worst module, and for the shipped policy what each
+level of its recipes contributes.
 """
 
 from __future__ import annotations
@@ -19,21 +20,26 @@ from pathlib import Path
 import common
 
 from planish.base.records import Budget
+from planish.llvm.requests import UNITS
+from planish.model.policy_net import load
 from planish.search.loop import run
 from planish.search.protocol import Best, Plan, Policy
 from planish.store.store import Store
 from planish.tune.coreset import Coreset, load_coreset
+from planish.tune.label import Clock
 from planish.tune.learn import Sample
-from planish.tune.learn_coreset import draw, make_samples
-from planish.tune.model import describe, expected_policy, load_ranker
+from planish.tune.learn_coreset import draw, make_samples, make_space
+from planish.tune.learned import advised, describe, load_net
 from planish.tune.pass_space import PassSpace
 from planish.tune.policies import POLICIES, make_policy
 from planish.tune.session import Session
-from planish.tune.source import default_pipeline
 from planish.tune.targets import TARGETS
 
 _BUDGETS = (1, 5, 10, 32, 100)
 _FUNCTIONS = {"both": (True, False), "yes": (True,), "no": (False,)}
+_SHOWN = ("coreset", True, 32, "size")  # by levels, too
+_MADE = ("learned", "learned-blind")
+_WORDS = {"size": "allocated bytes", "instructions": "IR instructions"}
 _LEVELS = ("passes", "attributes", "generator options", "functions")
 
 
@@ -41,31 +47,31 @@ def main() -> None:
     given = _arguments()
     with Session(jobs=given.jobs, store=Store.open_default()) as session:
         modules = draw(
-            given.corpus, "held-out", given.modules, given.seed,
+            given.corpus, given.split, given.modules, given.seed,
             smallest=given.smallest, largest=given.largest,
         )  # fmt: skip
-        start = Plan((default_pipeline("Oz", session.pool),))
-        words = session.vocabulary(given.arch)
-        coreset = load_coreset(given.arch, "size")
-        space = PassSpace(start, (*words.module, *words.attributes), words.options)
-        samples = make_samples(session, given.corpus, modules, given.arch, "size", start, print)
+        coreset = load_coreset(given.arch, given.goal)
+        _, space = make_space(session, given.arch, given.goal)
+        samples = make_samples(
+            session, given.corpus, modules, given.arch, given.goal, space.start, print
+        )
         gains: dict[tuple[str, bool, int], list[float]] = {}
         levels: list[list[float]] = []
+        clock = Clock(given.seconds)
         for at, sample in enumerate(samples):
+            if clock.up:
+                samples = samples[:at]
+                break
             for policy in given.policies:
                 for functions in _FUNCTIONS[given.functions]:
                     for builds in given.budgets:
-                        first = None
-                        if policy == "model":
-                            ranker = load_ranker(given.arch, "size")
-                            looks = describe(session.pool, sample.job)
-                            first = expected_policy(ranker, space, looks)
+                        first = _given(policy, session, sample, space, given)
                         best = _search(
                             sample, space, coreset, policy, builds, functions, given.seed, first
                         )
                         gain = 100 * (1 - best.value / sample.baseline.value)
                         gains.setdefault((policy, functions, builds), []).append(gain)
-                        if (policy, functions, builds) == ("coreset", True, 32):
+                        if (policy, functions, builds, given.goal) == _SHOWN:
                             levels.append(_levels(sample, best))
             print(f"{at + 1} of {len(samples)}: {sample.name}", flush=True)
     _show(gains, levels, given, len({sample.project for sample in samples}))
@@ -80,12 +86,27 @@ def _arguments() -> argparse.Namespace:
     options.add_argument("--smallest", type=int, default=30, help="instructions")
     options.add_argument("--largest", type=int, default=20_000, help="instructions")
     options.add_argument(
-        "--policies", nargs="+", default=list(POLICIES), choices=(*POLICIES, "model")
+        "--policies", nargs="+", default=[*POLICIES, "learned"], choices=(*POLICIES, *_MADE)
     )
+    options.add_argument("--goal", default="size", choices=tuple(UNITS))
+    options.add_argument("--net", type=Path, help="a model of planish learn policy; else shipped")
+    options.add_argument("--split", default="held-out", help="train: to try out, not to judge")
+    options.add_argument("--seconds", type=float, help="stop drawing modules then")
     options.add_argument("--budgets", nargs="+", type=int, default=list(_BUDGETS))
     options.add_argument("--functions", choices=_FUNCTIONS, default="both", help="their recipes")
     options.add_argument("--json", type=Path, help="write every module's gain to this file")
     return options.parse_args()
+
+
+def _given(
+    policy: str, session: Session, sample: Sample, space: PassSpace, given: argparse.Namespace
+) -> Policy | None:
+    """The policy itself where it is made for one module."""
+    if policy not in _MADE:
+        return None
+    looks = describe(session.pool, sample.job)
+    net = load(given.net) if given.net else load_net(given.arch, given.goal)
+    return advised(net, space, looks, feedback=policy == "learned")
 
 
 def _search(
@@ -99,7 +120,8 @@ def _search(
     given: Policy | None = None,
 ) -> Best:
     budget = Budget(builds=builds)
-    made = make_policy(policy, space, coreset, budget, seed=seed, functions=functions, given=given)
+    name = "learned" if policy == "learned-blind" else policy
+    made = make_policy(name, space, coreset, budget, seed=seed, functions=functions, given=given)
     return run(space, made, sample.evaluate, budget, baseline=sample.baseline)
 
 
@@ -144,7 +166,7 @@ def _show(
         )
     columns = ("policy", "builds", "functions", "mean (95 %)", "median", "improved", "worst")
     title = (
-        f"{given.arch}: gain over -Oz in allocated bytes, {count} held-out modules of "
+        f"{given.arch}: gain over -Oz in {_WORDS[given.goal]}, {count} {given.split} modules of "
         f"{projects} projects"
     )
     common.show(title, columns, rows)

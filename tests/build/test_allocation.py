@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planish.build.allocation import DEPTHS, Allocation, Spent, observed
+from planish.build.foresight import by_shares
 
 
 def _spend(budget: int, sizes: dict[str, int], shares: dict[str, float]) -> Allocation:
@@ -44,3 +45,18 @@ def test_it_stops_where_nothing_is_left() -> None:
     shared = _spend(10_000, {"a": 1000, "b": 1000}, {"a": 0.0, "b": 0.05})
     assert shared.spent <= 2 * DEPTHS[-1] and shared.units["a"].rounds == 2
     assert all(unit.done for unit in shared.units.values()) and shared.left() == 0
+
+
+def test_foreseen_gains_come_first_and_are_corrected() -> None:
+    sizes = {"rich": Spent(1000), "poor": Spent(1000), "unknown": Spent(1000)}
+    expect = by_shares({"rich": 0.2, "poor": 0.02})
+    assert expect("rich", sizes["rich"], sizes) == 200.0
+    assert expect("poor", sizes["poor"], sizes) == 20.0
+    assert expect("unknown", sizes["unknown"], sizes) == observed(
+        "unknown", sizes["unknown"], sizes
+    )
+    # The rich one gained nothing: less is expected of the poor one, too.
+    after = {**sizes, "rich": Spent(1000, (0,))}
+    assert 0 < expect("poor", after["poor"], after) < 20.0
+    # Later rounds go by what was observed.
+    assert expect("rich", after["rich"], after) == observed("rich", after["rich"], after)

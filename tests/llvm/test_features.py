@@ -64,8 +64,8 @@ def test_every_text_has_finite_features(text: str) -> None:
 
 def test_a_worker_describes_a_module(builder_pool: Pool) -> None:
     [reply] = builder_pool.run([Call((), Describe(Job("sample")), ("sample",))])
-    assert reply.failure is None and len(reply.value) == len(FEATURES)
-    assert _shares(reply.value) == 1.0
+    assert reply.failure is None and len(reply.value.features) == len(FEATURES)
+    assert _shares(reply.value.features) == 1.0
 
 
 def _shares(values: tuple[float, ...]) -> float:

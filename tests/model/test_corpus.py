@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 
 from planish.base.errors import PlanishError, UsageError
-from planish.llvm.toolchain import FrontEnd
+from planish.llvm.toolchain import FrontEnd, Toolchain
 from planish.model import corpus
 from planish.model.corpus import build_corpus, load_corpus
 from planish.model.packages import source_entries
@@ -93,8 +93,9 @@ def test_a_failing_configuration_costs_only_itself(
 
 @pytest.mark.parametrize("architecture", ["X86", "AArch64"])
 def test_a_program_that_behaves_differently_is_seen(
-    out: Path, front_end: FrontEnd, builder_pool: Pool, architecture: str
+    out: Path, toolchain: Toolchain, builder_pool: Pool, architecture: str
 ) -> None:
+    front_end = toolchain.need_front_end()
     try:
         target = find_platform(architecture, front_end)
     except UsageError as error:
@@ -102,7 +103,7 @@ def test_a_program_that_behaves_differently_is_seen(
     program = Program("demo", ("work.c", "main.c"), ("$PROGRAM", "$PROGRAM a b"))
     chosen = project("one", programs=(program,))
     build_corpus([chosen], out, front_end, builder_pool, say=lambda words: None)
-    subject = prepare(chosen, program, out / "sources", target, front_end, builder_pool)
+    subject = prepare(chosen, program, out / "sources", target, toolchain, builder_pool)
     assert len(subject.expected) == 2
     good, bad = Plan(("default<Oz>",)), Plan(("no-such-pass",))
     assert differs(subject, good, builder_pool) == ""

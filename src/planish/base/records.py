@@ -48,6 +48,7 @@ class Measurement:
 
     value    in `unit` (bytes, instructions, seconds); smaller is better
     parts    the value's share by part (function name to bytes), where the evaluator knows it
+    beside   what else the same build showed, by unit (IR instructions beside bytes)
     samples  the single readings, where there are several
     machine  fingerprint of the machine, empty where the value does not depend on one
     """
@@ -57,6 +58,7 @@ class Measurement:
     parts: Mapping[str, float] = field(default_factory=dict)
     samples: tuple[float, ...] = ()
     machine: str = ""
+    beside: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

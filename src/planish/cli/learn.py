@@ -111,49 +111,36 @@ def coreset(
     print(f"wrote {out}")
 
 
-@command.command("model")
-@_corpus
-@_architecture
+@command.command("policy")
+@click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    default=Path("labels"),
+    show_default=True,
+    help="From: planish corpus label.",
+)
 @click.option("--goal", default="size", show_default=True, metavar="size|instructions")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write.")
-@click.option("--modules", default=120, show_default=True, help="Training modules.")
-@click.option("--largest", default=1200, show_default=True, help="Instructions of one at most.")
-@_earlier
-@_variants
-@_jobs
+@click.option("--steps", type=click.IntRange(1), default=400, show_default=True)
+@click.option("--folds", type=click.IntRange(0), default=5, show_default=True, help="0 for none.")
 @click.option("--seed", default=0, show_default=True)
-def model(
-    corpus: Path,
-    architecture: str,
-    goal: str,
-    out: Path,
-    modules: int,
-    largest: int,
-    earlier: tuple[Path, ...],
-    variants: tuple[str, ...],
-    jobs: int,
-    seed: int,
-) -> None:
-    """Learn which recipes serve which programs: for `planish opt --policy model`.
+def policy(labels: Path, goal: str, out: Path, steps: int, folds: int, seed: int) -> None:
+    """Train the model of the policy `learned`; writes OUT (safetensors) and its card (.md).
 
-    Builds every training module by every recipe of the coresets given, fits the model, compares it
-    with a coreset on projects left out in turn, and writes OUT (safetensors, with its card).
+    Needs the extra planish[learn] (torch). The model is validated on projects left out in turn.
 
     \b
-    planish learn model --corpus corpus --from x86.toml --out model-x86-size.safetensors
+    planish learn policy --labels labels --out policy-x86-size.safetensors
     """
-    from planish.store.store import Store
-    from planish.tune.learn import Settings
-    from planish.tune.learn_model import learn_model
-    from planish.tune.session import Session
+    from planish.base.errors import unknown
+    from planish.llvm.requests import UNITS
+    from planish.model.train import Shape
+    from planish.tune.learn_policy import learn_policy
 
-    settings = Settings(earlier=earlier, variants=variants, seed=seed)
-    with Session(jobs=jobs, store=Store.open_default()) as session:
-        learn_model(
-            session, corpus, architecture, goal, out, settings, modules=modules,
-            largest=largest, say=print,
-        )  # fmt: skip
-    print(f"wrote {out}")
+    if goal not in UNITS:
+        raise unknown("goal", goal, UNITS)
+    learn_policy(labels, goal, out, Shape(steps=steps, seed=seed), folds, print)
+    print(f"wrote {out} and {out.with_suffix('.md')}")
 
 
 @command.command("kernels")

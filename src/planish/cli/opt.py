@@ -44,7 +44,7 @@ _LOCK = "planish.lock"
     "--policy",
     default="coreset",
     show_default=True,
-    metavar="coreset|genetic|greedy|llm|model|random",
+    metavar="coreset|genetic|greedy|learned|llm|random",
     help="How recipes are searched.",
 )
 @click.option("--llm-model", default="", metavar="NAME", help="Language model of --policy llm.")

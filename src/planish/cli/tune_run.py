@@ -11,6 +11,7 @@ from pathlib import Path
 
 from planish.base.errors import UsageError
 from planish.build import report_data
+from planish.build.allocation import Expectation, observed
 from planish.build.blobs import Blobs
 from planish.build.confirm import Linked, confirm, tuned_objects
 from planish.build.linking import find_link, relink
@@ -64,9 +65,17 @@ def units(asked: Asked, test: str, command: str, slowest: float | None) -> None:
         live_display(quiet=asked.as_json) as live,
         Session(jobs=asked.jobs, store=Store.open_default(), progress=live) as session,
     ):
+        expect: Expectation = observed
+        if asked.options.policy == "learned":
+            from planish.build.foresight import foreseen
+
+            expect = foreseen(
+                session, asked.recording.units, asked.record, asked.options.goal, asked.lock.parent
+            )
         tuned = tune_units(
-            session, asked.recording.units, asked.options, asked.lock, watch=asked.say
-        )
+            session, asked.recording.units, asked.options, asked.lock, watch=asked.say,
+            expect=expect,
+        )  # fmt: skip
         if test and not tuned.interrupted and any(o.result for o in tuned.outcomes):
             own = [o.unit for o in tuned.outcomes if o.result is not None]
             mended = mend(session, own, asked.options, asked.lock, lambda: run_test(test).ok)

@@ -159,13 +159,29 @@ class Module:
 
     def identity(self) -> str:
         """Hash of the module's contents; names of files and debug information do not enter."""
-        copy = self._c.LLVMCloneModule(self._module)
-        self._c.LLVMStripModuleDebugInfo(copy)
-        self._c.LLVMSetSourceFileName(copy, b"", 0)
-        self._c.LLVMSetModuleIdentifier(copy, b"", 0)
-        data = self.library.buffer(self._c.LLVMWriteBitcodeToMemoryBuffer(copy))
-        self._c.LLVMDisposeModule(copy)
+        copy = self.copy()
+        copy.anonymise()
+        data = copy.bitcode()
+        copy.drop()
         return digest(data)
+
+    def copy(self) -> Module:
+        """A copy in the same context; the caller drops it before this module is closed."""
+        other = Module.__new__(Module)
+        other.library, other._c, other._context = self.library, self._c, self._context
+        other._module, other._machine = self._c.LLVMCloneModule(self._module), None
+        other.frames = self.frames
+        return other
+
+    def drop(self) -> None:
+        """Free a copy, and leave its context alone."""
+        self._c.LLVMDisposeModule(self._module)
+
+    def anonymise(self) -> None:
+        """Take out debug information and names of files."""
+        self._c.LLVMStripModuleDebugInfo(self._module)
+        self._c.LLVMSetSourceFileName(self._module, b"", 0)
+        self._c.LLVMSetModuleIdentifier(self._module, b"", 0)
 
     def verify(self) -> str:
         """Empty when the module is valid IR, else the verifier's words."""

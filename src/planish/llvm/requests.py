@@ -59,9 +59,31 @@ class Inspect:
 
 @dataclass(frozen=True)
 class Describe:
-    """Ask for the features of a module (`features.py`), a tuple of numbers."""
+    """Ask for the description of a module (`features.py`)."""
 
     job: Job
+
+
+@dataclass(frozen=True)
+class Extract:
+    """Ask for the functions of a module, each as a module of its own (`extraction.py`).
+
+    smallest  instructions of a function that is worth it
+    """
+
+    job: Job
+    smallest: int = 1
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """A function alone: its bitcode without names of files, that content's hash, its features."""
+
+    name: str
+    identity: str
+    instructions: int
+    bitcode: bytes
+    features: tuple[float, ...]
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,16 @@ from typing import Any
 from planish.base.hashing import digest
 from planish.llvm import frontend
 from planish.llvm.binding import Library
-from planish.llvm.features import features
+from planish.llvm.extraction import extract
+from planish.llvm.features import Description, describe
 from planish.llvm.merging import merge
 from planish.llvm.module import BASELINE, Module
 from planish.llvm.requests import (
     Build,
     Built,
     Describe,
+    Extract,
+    Extracted,
     Facts,
     Inspect,
     Job,
@@ -67,6 +70,8 @@ class Builder:
             return self._inspect(request)
         if isinstance(request, Describe):
             return self._describe(request)
+        if isinstance(request, Extract):
+            return self._extract(request)
         if isinstance(request, Merge):
             parts = [self._blobs[blob] for blob in request.blobs]
             return merge(self._library, parts, request.needs, request.keep)
@@ -76,9 +81,13 @@ class Builder:
         with contextlib.closing(self._open(request.job)) as module:
             return _facts(module, request.job)
 
-    def _describe(self, request: Describe) -> tuple[float, ...]:
+    def _describe(self, request: Describe) -> Description:
         with contextlib.closing(self._open(request.job)) as module:
-            return features(module.text())
+            return describe(module.text())
+
+    def _extract(self, request: Extract) -> tuple[Extracted, ...]:
+        with contextlib.closing(self._open(request.job)) as module:
+            return extract(self._library, module, request.smallest)
 
     def _build(self, request: Build) -> Built:
         job, recipe = request.job, request.recipe

@@ -61,6 +61,15 @@ class Module:
 
 
 @dataclass(frozen=True)
+class Found:
+    """A source that compiled: its path below the project's folder, its bitcode, its flags."""
+
+    source: str
+    bitcode: bytes
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Index:
     """The corpus' contents.
 
@@ -114,7 +123,7 @@ def build_corpus(
         try:
             version, root = fetcher.unpack(project.package, sources / project.name)
             _configure(project, root)
-            found, refused = _compile_all(project, root, front_end, jobs, most)
+            found, refused = compile_all(project, root, front_end, jobs, most)
             modules = _admit(project, found, index, pool, out)
         except PlanishError as error:
             index.failed[project.name] = str(error)
@@ -128,6 +137,26 @@ def build_corpus(
             done = f"{at + 1} of {len(projects)}"
             say(f"{project.name} {version}: {len(modules)} modules, {refused} refused ({done})")
         _write(index, out)
+    return index
+
+
+def add_project(
+    project: Project, found: Sequence[Found], version: str, refused: int, out: Path, pool: Pool
+) -> Index:
+    """Add modules that were compiled elsewhere (a folder, a recorded build); the whole index.
+
+    What the corpus held of that project is replaced.
+    """
+    (out / "modules").mkdir(parents=True, exist_ok=True)
+    index = load_corpus(out) if (out / "index.json").exists() else Index()
+    others = tuple(module for module in index.modules if module.project != project.name)
+    index = Index(others, index.projects, index.failed)
+    modules = _admit(project, found, index, pool, out)
+    index.projects[project.name] = {
+        "version": version, "modules": len(modules), "refused": refused,
+    }  # fmt: skip
+    index = Index((*others, *modules), index.projects, index.failed)
+    _write(index, out)
     return index
 
 
@@ -182,10 +211,10 @@ def _configure(project: Project, root: Path) -> None:
     done.touch()
 
 
-def _compile_all(
+def compile_all(
     project: Project, root: Path, front_end: FrontEnd, jobs: int, most: int
-) -> tuple[list[tuple[str, bytes]], int]:
-    """(source, bitcode) of the drawn sources that compile, and how many do not."""
+) -> tuple[list[Found], int]:
+    """The drawn sources that compile, and how many do not."""
     sources = sorted({path for pattern in project.sources for path in root.glob(pattern)})
     sources = [
         path for path in sources
@@ -201,7 +230,8 @@ def _compile_all(
         except CompileError:
             return None
 
-    found: list[tuple[str, bytes]] = []
+    below = tuple(flag.replace(f"{root}/", "").replace(str(root), ".") for flag in flags)
+    found: list[Found] = []
     refused = 0
     with ThreadPoolExecutor(jobs) as threads:
         for start in range(0, len(sources), most):
@@ -210,37 +240,32 @@ def _compile_all(
                 if data is None:
                     refused += 1
                 else:
-                    found.append((path.relative_to(root).as_posix(), data))
+                    found.append(Found(path.relative_to(root).as_posix(), data, below))
             if len(found) >= most:
                 break
-    return sorted(found[:most]), refused
+    return sorted(found[:most], key=lambda each: each.source), refused
 
 
 def _admit(
-    project: Project, found: Sequence[tuple[str, bytes]], index: Index, pool: Pool, out: Path
+    project: Project, found: Sequence[Found], index: Index, pool: Pool, out: Path
 ) -> list[Module]:
     """Modules that are new, have a body and are of a useful size; their bitcode is written."""
-    blobs = [digest(data) for _, data in found]
-    for blob, (_, data) in zip(blobs, found, strict=True):
-        pool.keep(blob, data)
+    blobs = [digest(each.bitcode) for each in found]
+    for blob, each in zip(blobs, found, strict=True):
+        pool.keep(blob, each.bitcode)
     replies = pool.run([Call((), Inspect(Job(blob)), (blob,)) for blob in blobs])
     for blob in blobs:
         pool.forget(blob)
     seen = {module.sha for module in index.modules}
     modules = []
-    root = source_folder(out, project.name)
-    flags = tuple(
-        flag.replace(f"{root}/", "").replace(str(root), ".")
-        for flag in compile_flags(project, root)
-    )
-    for (source, data), reply in zip(found, replies, strict=True):
+    for each, reply in zip(found, replies, strict=True):
         if reply.failure is not None:
             continue
         facts: Facts = reply.value
         if facts.identity in seen or not _SMALLEST <= facts.instructions <= _LARGEST:
             continue
         seen.add(facts.identity)
-        write_atomic(out / "modules" / f"{facts.identity}.bc", data)
+        write_atomic(out / "modules" / f"{facts.identity}.bc", each.bitcode)
         modules.append(
             Module(
                 facts.identity,
@@ -248,8 +273,8 @@ def _admit(
                 project.split,
                 project.category,
                 project.licence,
-                source,
-                flags,
+                each.source,
+                each.flags,
                 facts.instructions,
                 len(facts.functions),
             )

@@ -37,12 +37,7 @@ class Fetcher:
         work = self._folder / package
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
-        done = self._apt(f"cd {shlex.quote(str(work))}", f"source --download-only -qq {package}")
-        [descriptions] = [sorted(work.glob("*.dsc"))]
-        if not done or not descriptions:
-            raise PlanishError(
-                f"the source package {package} cannot be fetched", hint="is the network there?"
-            )
+        descriptions = self._download(package, work)
         shutil.rmtree(target, ignore_errors=True)
         command = f"dpkg-source --no-check -x {shlex.quote(str(descriptions[0]))}"
         finished = run_command(f"{command} {shlex.quote(str(target))}", seconds=_SECONDS)
@@ -52,6 +47,25 @@ class Fetcher:
         stamp.write_text(version, encoding="utf-8")
         shutil.rmtree(work, ignore_errors=True)
         return version, target
+
+    def _download(self, package: str, work: Path) -> list[Path]:
+        """The package's description, with its files beside it; the newest version that is there.
+
+        A mirror may list what it has not got yet, or has no longer.
+        """
+        listed = self._words("apt-cache", f"madison {package}")
+        versions = dict.fromkeys(line.split("|")[1].strip() for line in listed if "|" in line)
+        for wanted in [package, *(f"{package}={version}" for version in versions)]:
+            words = f"source --download-only -qq {shlex.quote(wanted)}"
+            done = self._apt(f"cd {shlex.quote(str(work))}", words)
+            found = sorted(work.glob("*.dsc"))
+            if done and found:
+                return found
+            for path in work.iterdir():
+                path.unlink()
+        raise PlanishError(
+            f"the source package {package} cannot be fetched", hint="is the network there?"
+        )
 
     def _prepare(self) -> None:
         if self._ready:
@@ -75,8 +89,16 @@ class Fetcher:
         self._ready = True
 
     def _apt(self, before: str, words: str) -> bool:
+        command = f"{before} && apt-get {self._options()} {words}"
+        return run_command(command, seconds=_SECONDS).ok
+
+    def _words(self, program: str, words: str) -> list[str]:
+        done = run_command(f"{program} {self._options()} {words}", seconds=_SECONDS)
+        return done.output.decode(errors="replace").splitlines() if done.ok else []
+
+    def _options(self) -> str:
         folder = self._folder
-        options = " ".join(
+        return " ".join(
             f"-o {shlex.quote(option)}"
             for option in (
                 "Dir::Etc::SourceList=/dev/null",
@@ -86,7 +108,6 @@ class Fetcher:
                 "APT::Sandbox::User=root",
             )
         )
-        return run_command(f"{before} && apt-get {options} {words}", seconds=_SECONDS).ok
 
 
 def source_entries(deb822: list[str], lines: list[str]) -> dict[str, str]:

@@ -56,6 +56,14 @@ class Project:
     programs: tuple[Program, ...] = ()
 
 
+def own_project(name: str, licence: str, split: str) -> Project:
+    """A project of the user's: every C and C++ source below a folder, tests and examples too."""
+    return Project(
+        name=name, package="", licence=licence, category="own", split=split,
+        sources=("**/*",), exclude=(),
+    )  # fmt: skip
+
+
 def load_projects(path: Path) -> list[Project]:
     """Read the list; raises UsageError for what does not fit, naming the project."""
     try:

@@ -295,6 +295,8 @@ def _measurement_fields(measurement: Measurement) -> dict[str, Any]:
         fields["samples"] = list(measurement.samples)
     if measurement.machine:
         fields["machine"] = measurement.machine
+    if measurement.beside:
+        fields["beside"] = dict(measurement.beside)
     return fields
 
 
@@ -311,6 +313,7 @@ def _from_body(recipe: str, body: str) -> Outcome:
             parts=part.get("parts", {}),
             samples=tuple(part.get("samples", ())),
             machine=part.get("machine", ""),
+            beside=part.get("beside", {}),
         )
     return Outcome(
         recipe,

@@ -83,7 +83,7 @@ def learn(
     seeds     plans that every search starts with and that are broadcast in any case
     """
     winners = [
-        _search(sample, space, seeds, settings, say) for sample in _spread(samples, settings)
+        search_winner(sample, space, seeds, settings, say) for sample in spread(samples, settings)
     ]
     candidates = list(dict.fromkeys([*seeds, *winners]))
     say(f"{len(candidates)} candidate plans")
@@ -133,7 +133,7 @@ def cover(
     return chosen
 
 
-def _spread(samples: Sequence[Sample], settings: Settings) -> list[Sample]:
+def spread(samples: Sequence[Sample], settings: Settings) -> list[Sample]:
     """A seeded choice that takes from each project in turn."""
     rng = random.Random(settings.seed)
     by_project: dict[str, list[Sample]] = {}
@@ -149,9 +149,10 @@ def _spread(samples: Sequence[Sample], settings: Settings) -> list[Sample]:
     return chosen[: settings.searched]
 
 
-def _search(
+def search_winner(
     sample: Sample, space: PassSpace, seeds: Sequence[Plan], settings: Settings, say: Say
 ) -> Plan:
+    """The best plan that a genetic search finds for a sample, minimised."""
     policy = GeneticPolicy(space, settings.seed, seeds)
     budget = Budget(builds=settings.builds)
     best = run(space, policy, sample.evaluate, budget, baseline=sample.baseline)

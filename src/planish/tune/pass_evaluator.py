@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planish.base.records import Measurement, Outcome
@@ -39,6 +39,11 @@ class PassEvaluator:
         self._measured: dict[str, Measurement] = {}
         self._known: dict[str, Outcome] = store.outcomes(key) if store is not None else {}
         self.counts = Counts()
+
+    @property
+    def known(self) -> Mapping[str, Outcome]:
+        """Every outcome so far, the store's included, by the text of its plan."""
+        return self._known
 
     def __call__(self, plans: Sequence[Plan]) -> Sequence[Outcome]:
         names = [describe(plan) for plan in plans]
@@ -82,7 +87,8 @@ class PassEvaluator:
         if self._goal == "instructions":
             measurement = Measurement(built.instructions, "instructions", parts=built.counts)
         else:
-            measurement = Measurement(built.size, "bytes", parts=built.functions)
+            beside = {"instructions": built.instructions}
+            measurement = Measurement(built.size, "bytes", parts=built.functions, beside=beside)
         return Outcome(name, measurement, identity=built.identity)
 
     def _remember(self, outcome: Outcome) -> None:

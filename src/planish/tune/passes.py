@@ -147,10 +147,10 @@ def _search(
 
         given = llm_policy(session, task, space, options, outcome.value)
         evaluate = checked(space, evaluate)
-    if options.policy == "model":
-        from planish.tune.model import model_policy
+    if options.policy == "learned":
+        from planish.tune.learned import learned_policy
 
-        given = model_policy(session, task, space, options)
+        given = learned_policy(session, task, space, options)
     policy = make_policy(
         options.policy, space, coreset, options.budget,
         seed=options.seed, functions=options.functions, seeds=seeds, given=given,

@@ -19,7 +19,7 @@ from planish.tune.pass_space import localise
 
 POLICIES = ("coreset", "genetic", "greedy", "random")
 # Made for one task by the caller, and given to `make_policy`.
-GIVEN_POLICIES = ("llm", "model")
+GIVEN_POLICIES = ("learned", "llm")
 
 # Shares of the budget, chosen on training modules among some ten splits, which differed little:
 # 8 plans, 12 options and 12 suffixes of 32 builds.
@@ -27,6 +27,8 @@ _CORESET_SHARE = 0.25
 _MOVES_SHARE = 0.375
 _PARTS_SHARE = 0.375
 _FEWEST_FOR_PARTS = 4
+# Up to so many builds the model's recipes gain more than single options and suffixes do.
+_LEARNED_ALONE = 12
 # From here on the functions get a second round, on top of what they chose in the first.
 _TWO_ROUNDS = 30
 
@@ -46,7 +48,7 @@ def make_policy(
 
     functions  whether each function may get a suffix of its own
     seeds      plans to try first (the lockfile's)
-    given      the policy itself where it was made for one task (`llm`, `model`)
+    given      the policy itself where it was made for one task (`learned`, `llm`)
     """
     if name not in POLICIES and given is None:
         raise unknown("policy", name, POLICIES)
@@ -55,16 +57,17 @@ def make_policy(
         stages.append(("lockfile", CoresetPolicy(seeds), len(seeds)))
     builds = budget.builds if budget.builds is not None else 1_000_000
     left = max(builds - len(seeds), 1)
-    parts = _parts_share(left) if functions else 0
+    alone = name == "learned" and builds <= _LEARNED_ALONE
+    parts = _parts_share(left) if functions and not alone else 0
     rounds = 2 if parts >= _TWO_ROUNDS else 1
     suffixes = coreset.suffixes[: max(parts // rounds - 1, 0)]
     functions_stage = ("functions", PartsPolicy(space.start, suffixes, rounds=rounds), parts)
-    if name in ("coreset", "model"):
+    if name in ("coreset", "learned"):
         plans = [localise(plan, space) for plan in coreset.plans]
         plans = [plan for plan in plans if space.legal(plan.actions)]
         moves = [move for move in coreset.moves if space.legal((move,))]
         first = given or CoresetPolicy(plans)
-        stages.append((name, first, math.ceil(left * _CORESET_SHARE)))
+        stages.append((name, first, left if alone else math.ceil(left * _CORESET_SHARE)))
         stages.append(("options", GreedyPolicy(space, seed, moves), round(left * _MOVES_SHARE)))
         if parts:
             stages.append(functions_stage)
