@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planish.base.records import Outcome
-from planish.model.ranker import expected_improvement
+from planish.model.process import expected_improvement
 from planish.model.trees import Forest
 from planish.search.protocol import Plan
 from planish.tune.cost_model import Configs, configs_of, default_config, predict
