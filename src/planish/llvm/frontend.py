@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from planish.base.errors import CompileError, UsageError
@@ -80,12 +80,18 @@ def _is_level(word: str) -> bool:
     return word in ("-O", "-O4", "-Ofast", "-Og") or word.removeprefix("-") in LEVELS
 
 
-def compile_to_bitcode(front_end: FrontEnd, source: Path, flags: Sequence[str]) -> bytes:
+def compile_to_bitcode(
+    front_end: FrontEnd,
+    source: Path,
+    flags: Sequence[str],
+    hear: Callable[[bytes], None] | None = None,
+) -> bytes:
     """Unoptimised bitcode, every function marked for size.
 
+    hear  is told the warnings for the source, in the compiler's words, where there are any
     Raises CompileError with the compiler's own words when the source is refused.
     """
-    return _compile(front_end, source, (*flags, "-Oz", *_UNOPTIMISED))
+    return _compile(front_end, source, (*flags, "-Oz", *_UNOPTIMISED), hear)
 
 
 def compile_baseline(
@@ -153,18 +159,26 @@ def _with_target(front_end: FrontEnd, flags: Sequence[str]) -> tuple[str, ...]:
     return (f"--target={default}", *flags)
 
 
-def _compile(front_end: FrontEnd, source: Path, flags: Sequence[str]) -> bytes:
+def _compile(
+    front_end: FrontEnd,
+    source: Path,
+    flags: Sequence[str],
+    hear: Callable[[bytes], None] | None = None,
+) -> bytes:
     if not source.is_file():
         raise UsageError(f"no such file: {source}", hint="check the path")
     headers = front_end.headers(triple_of(flags))
     with tempfile.TemporaryDirectory(prefix="planish-") as folder:
         output = Path(folder) / "out"
         words = [*front_end.command, *_with_target(front_end, flags), *headers]
-        _run([*words, str(source), "-o", str(output)], str(source))
+        warnings = _run([*words, str(source), "-o", str(output)], str(source))
+        if warnings and hear is not None:
+            hear(warnings)
         return output.read_bytes()
 
 
-def _run(command: Sequence[str], what: str) -> None:
+def _run(command: Sequence[str], what: str) -> bytes:
+    """Run clang; what it writes to standard error where it succeeds."""
     try:
         done = subprocess.run(
             command, capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL
@@ -180,3 +194,4 @@ def _run(command: Sequence[str], what: str) -> None:
             diagnostics=words,
             hint="the compiler's message stands above; give flags after --",
         )
+    return done.stderr

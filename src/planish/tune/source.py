@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from planish.base.errors import ToolchainError, UsageError, unknown
@@ -43,6 +43,7 @@ class Request:
     triple  target; empty for the machine's own (or the module's)
     cpu     processor; empty for the target's default
     dependencies  words that make the front end write a file of dependencies beside its bitcode
+    hear    is told the front end's warnings
     """
 
     flags: tuple[str, ...] = ()
@@ -50,6 +51,7 @@ class Request:
     triple: str = ""
     cpu: str = ""
     dependencies: tuple[str, ...] = ()
+    hear: Callable[[bytes], None] | None = field(default=None, compare=False)
 
     def front_end_flags(self) -> tuple[str, ...]:
         """The flags with target and processor, without output choices and levels."""
@@ -143,7 +145,7 @@ def read_source(path: Path, request: Request, toolchain: Toolchain) -> bytes:
         return read_bytes(path)
     flags = request.front_end_flags()
     words = (*flags, *request.dependencies)
-    return frontend.compile_to_bitcode(toolchain.need_front_end(), path, words)
+    return frontend.compile_to_bitcode(toolchain.need_front_end(), path, words, request.hear)
 
 
 def make_task(
