@@ -83,13 +83,13 @@ def main() -> None:
     given = _arguments()
     folder = given.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    tools = _tools(folder / "tools")
+    place = tools(folder / "tools")
     end = time.monotonic() + given.seconds
     rows = []
     for project in PROJECTS:
         if project.name not in given.projects:
             continue
-        bench = Bench(project, folder, tools, given, end)
+        bench = Bench(project, folder, place, given, end)
         if bench.file.exists():
             bench.kept = json.loads(bench.file.read_text())
         try:
@@ -118,7 +118,7 @@ def _arguments() -> argparse.Namespace:
     return options.parse_args()
 
 
-def _tools(folder: Path) -> Path:
+def tools(folder: Path) -> Path:
     """clang and clang++ that link by lld, and the same for link-time optimisation."""
     folder.mkdir(parents=True, exist_ok=True)
     zig = Path(ziglang.__file__).parent / "zig"
