@@ -1,11 +1,14 @@
 """Real projects through record, tune and replay: what the linked programs weigh, and what it costs.
 
 Sources are Debian's, built by their own build systems with Debian's flags at -Oz by the bundled
-clang and linked by the bundled lld, in copies below --folder. None of them was used to learn the
+clang and linked by the bundled lld (`build_projects.py`). None of them was used to learn the
 coreset (bench/corpus/projects.toml). Printed for each: allocated bytes of the linked program built
 plainly, tuned unit by unit (replayed through `planish cc`, not only measured), with link-time
-optimisation at -Oz (the linker's own), and tuned as one module; wall time of record and replay over
-the plain build, both of one job after another; whether the project's tests pass on both programs.
+optimisation at -Oz (the linker's own), and tuned as one module; wall time of record and tuning,
+and of the replayed build over the plain one, in turn and both of one job after another; whether
+the project's own test suite passes on both programs.
+
+What is measured is kept below --folder, step by step: run it again to go on after --seconds.
 """
 
 from __future__ import annotations
@@ -13,138 +16,92 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import common
 import ziglang
+from build_projects import PROJECTS, Project
 
 from planish.measure.sizes import allocated_bytes
 from planish.model.packages import Fetcher
 
-_FLAGS = "-Oz -g -fstack-protector-strong -Wformat -D_FORTIFY_SOURCE=2"
+_FLAGS = "-Oz -g -fstack-protector-strong -Wformat -Wdate-time -D_FORTIFY_SOURCE=2"
+# Of one length, since paths in assertions are part of a program.
+_TREES = ("plain", "ltoOz", "tuned")
 
 
-@dataclass(frozen=True)
-class Project:
-    """How a project is built: $CC and $FLAGS are given; tests run with $PROGRAM.
-
-    prepare  run once, untimed and unrecorded (patches, generated files)
-    """
-
-    name: str
-    system: str
-    build: str
-    program: str
-    test: str
-    clean: str = "make -s clean"
-    prepare: str = "true"
-
-
-_LUA = (
-    "cd src && for f in l[a-tv-z]*.c lua.c lundump.c lutf8lib.c; do case $f in lua.c|luac.c) ;; *) "
-    'echo "$f"; esac; done | sort -u > .list && '
-    '$CC $FLAGS -DLUA_USE_LINUX -DLUA_COMPAT_5_3 -c lua.c && '
-    "for f in $(cat .list); do $CC $FLAGS -DLUA_USE_LINUX -DLUA_COMPAT_5_3 -c $f || exit 1; "
-    "done && "
-    'rm -f ../liblua.a && ar rcs ../liblua.a $(sed "s/c$/o/" .list) && cd .. && '
-    "$CC $FLAGS -Wl,-E src/lua.o liblua.a -lm -ldl -o lua"
-)  # fmt: skip
-PROJECTS = (
-    Project(
-        "bzip2", "make",
-        'make -s CC="$CC" CFLAGS="$FLAGS -D_FILE_OFFSET_BITS=64" libbz2.a bzip2.o && '
-        "$CC $FLAGS bzip2.o libbz2.a -o bzip2",
-        "bzip2",
-        "for i in 1 2; do $PROGRAM -$i < sample$i.ref | cmp - sample$i.bz2 || exit 1; done; "
-        "$PROGRAM -3 < sample3.ref | cmp - sample3.bz2 && "
-        "for i in 1 2; do $PROGRAM -d < sample$i.bz2 | cmp - sample$i.ref || exit 1; done; "
-        "$PROGRAM -ds < sample3.bz2 | cmp - sample3.ref",
-    ),
-    Project(
-        "lz4", "make",
-        'make -s -C lib CC="$CC" CFLAGS="$FLAGS" liblz4.a && '
-        'make -s -C programs CC="$CC" CFLAGS="$FLAGS" lz4', "programs/lz4",
-        "for l in 1 5 9 12; do $PROGRAM -$l -c lib/lz4hc.c > t.lz4 && $PROGRAM -dc t.lz4 | "
-        "cmp - lib/lz4hc.c || exit 1; done; $PROGRAM -t t.lz4 && ! $PROGRAM -t NEWS 2> /dev/null",
-    ),
-    Project(
-        "figlet", "make", 'make -s CC="$CC" LD="$CC" CFLAGS="$FLAGS" figlet', "figlet",
-        "cp $PROGRAM figlet.run && sed 's#\\./figlet#./figlet.run#g' run-tests.sh > run.sh && "
-        "sh run.sh fonts > t.log 2>&1 || { tail -20 t.log; exit 1; }",
-    ),
-    Project(
-        "dash", "autotools",
-        'sh ./configure --quiet --disable-dependency-tracking CC="$CC" CFLAGS="$FLAGS" > /dev/null '
-        "&& make -s > /dev/null",
-        "src/dash",
-        "printf 'f(){ echo $(($1*7)); }; for i in 1 2 3; do f $i; done; x=a:b:c; IFS=:; set -- $x; "
-        'echo $# $3; case $x in a*) echo yes;; esac; cat <<E\\n$x ${x%%%%:*}\\nE\\ntrap "echo bye" '
-        "EXIT; (exit 3); echo $?; echo ab | while read l; do echo [$l]; done\\n' > t.sh; "
-        "$PROGRAM t.sh > t.out && /bin/sh t.sh | cmp - t.out",
-        "make -s distclean > /dev/null",
-        "autoreconf -fi > /dev/null 2>&1",
-    ),
-    Project(
-        "lua5.4", "shell script", _LUA, "lua",
-        "$PROGRAM -e 'local t={} for i=1,20000 do t[i]=(i*7919)%10007 end table.sort(t) "
-        "local s=0 for i,v in ipairs(t) do s=(s*31+v)%1000003 end assert(s==764231 or s) "
-        'assert(not pcall(error,7)) assert(("x"):rep(3)=="xxx") assert(7//2==3 and 7%-3==-2) '
-        'assert(string.format("%5.2f",math.pi)==" 3.14") assert(select("#",("a b"):gsub("%a","%0"))'
-        "==2) assert(load(\"return 1<<40\")()==1<<40) io.write(s)' > t.out && test -s t.out",
-        "rm -f src/*.o liblua.a lua",
-        "echo '#define DEB_HOST_MULTIARCH \"x86_64-linux-gnu\"' > src/lua5.4-deb-multiarch.h",
-    ),
-    Project(
-        "mbedtls", "cmake and ninja",
-        'CC="$CC" cmake -G Ninja -S . -B build -DENABLE_TESTING=OFF -DCMAKE_BUILD_TYPE=None '
-        '-DCMAKE_C_FLAGS="$FLAGS" > /dev/null && ninja -C build selftest > /dev/null',
-        "build/programs/test/selftest",
-        "$PROGRAM > t.log 2>&1 && grep -q 'All tests PASS' t.log",
-        "rm -rf build",
-    ),
-)  # fmt: skip
+class OutOfTimeError(Exception):
+    """The time is up; what was measured is kept."""
 
 
 @dataclass
-class Row:
-    """What was measured of a project; sizes in bytes, times in seconds."""
+class Bench:
+    """One project on its way.
 
-    name: str
-    system: str
-    units: int
-    plain: int
-    tuned: int
-    lto: int
-    whole: int
-    plain_seconds: float
-    record_seconds: float
-    tune_seconds: float
-    replay_seconds: float
-    tests: str
+    kept  what is known by now, as it stands in NAME.json
+    """
+
+    project: Project
+    folder: Path
+    tools: Path
+    given: argparse.Namespace
+    end: float
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def file(self) -> Path:
+        return self.folder / f"{self.project.name}.json"
+
+    def tree(self, name: str) -> Path:
+        return self.folder / self.project.name / name
+
+    def size(self, name: str) -> int:
+        return allocated_bytes((self.tree(name) / self.project.program).read_bytes())
+
+    def environment(self, name: str) -> dict[str, str]:
+        """Of a tree: its compilers, and for the tuned one what stands behind them."""
+        lto = "-lto" if name == "ltoOz" else ""
+        clang = {"CC": str(self.tools / f"clang{lto}"), "CXX": str(self.tools / f"clang++{lto}")}
+        if name == "tuned":
+            behind = {f"PLANISH_{role}": words for role, words in clang.items()}
+            shims = self.tree(name) / ".planish" / "shims"
+            clang = {"CC": str(shims / "cc"), "CXX": str(shims / "c++"), **behind,
+                     "PLANISH_CACHE": str(self.folder / "cache")}  # fmt: skip
+        return {**os.environ, **clang, "FLAGS": _FLAGS}
 
 
 def main() -> None:
     given = _arguments()
     folder = given.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    tools = _tools(folder / "tools")
-    rows: list[Row] = []
-    known = {project.name: project for project in PROJECTS}
-    for name in given.projects:
-        try:
-            row = _measure(known[name], folder, tools, given)
-        except subprocess.CalledProcessError as error:
-            print(f"{name}: {error}\n{(error.stderr or '')[-1500:]}", flush=True)
+    place = tools(folder / "tools")
+    end = time.monotonic() + given.seconds
+    rows = []
+    for project in PROJECTS:
+        if project.name not in given.projects:
             continue
-        rows.append(row)
-        print(json.dumps(asdict(row)), flush=True)
+        bench = Bench(project, folder, place, given, end)
+        if bench.file.exists():
+            bench.kept = json.loads(bench.file.read_text())
+        try:
+            _measure(bench)
+        except OutOfTimeError as late:
+            print(f"{project.name}: out of time before {late}; run it again to go on", flush=True)
+            break
+        except subprocess.CalledProcessError as error:
+            print(f"{project.name}: {error}\n{(error.output or '')[-1500:]}"
+                  f"{(error.stderr or '')[-1500:]}", flush=True)  # fmt: skip
+            continue
+        rows.append((project, bench.kept))
     _show(rows)
 
 
@@ -154,35 +111,26 @@ def _arguments() -> argparse.Namespace:
     options.add_argument("--budget", default="32", help="builds of each unit on average")
     options.add_argument("--whole-budget", default="48")
     options.add_argument("--jobs", type=int, default=2)
-    options.add_argument("--repeats", type=int, default=3, help="of the plain build and the replay")
-    options.add_argument("--projects", nargs="+", default=[p.name for p in PROJECTS],
-                         choices=[p.name for p in PROJECTS])  # fmt: skip
+    options.add_argument("--repeats", type=int, default=5, help="of the plain build and the replay")
+    options.add_argument("--seconds", type=float, default=1e9, help="stop after so many")
+    names = [project.name for project in PROJECTS]
+    options.add_argument("--projects", nargs="+", default=names, choices=names)
     return options.parse_args()
 
 
-def _tools(folder: Path) -> Path:
-    """A plain clang that links by lld; the same for link-time optimisation; `planish-cc`."""
+def tools(folder: Path) -> Path:
+    """clang and clang++ that link by lld, and the same for link-time optimisation."""
     folder.mkdir(parents=True, exist_ok=True)
     zig = Path(ziglang.__file__).parent / "zig"
-    clang = f'{zig} clang --target=x86_64-unknown-linux-gnu "$@" -isystem {zig.parent}/lib/include'
-    compiles = 'for a in "$@"; do case "$a" in -c|-S|-E|-M|-MM|--version|-v|-dump*|-print*) C=1;;'
-    links = f'gcc -B{folder} -fuse-ld=lld "$@"'
-    for name, more in (("clang", ""), ("clang-lto", "-flto")):
-        called = clang.replace('"$@"', f'{more} "$@"')
-        # A configure script compiles and links at once: in two steps, since gcc only links.
-        _script(
-            folder / name,
-            f'{compiles} *.c) S="$S $a";; esac; done\n'
-            f'if [ -n "$C" ]; then exec {called}; fi\n'
-            'if [ -n "$S" ]; then O=$(mktemp -d); trap "rm -rf $O" EXIT; N=; W=; '
-            'for a in "$@"; do case "$a" in *.c) '
-            f'{called.replace(chr(34) + "$@" + chr(34), "$FLAGS_ONLY")} -c "$a" -o "$O/$(basename '
-            '"$a").o" || exit 1; N="$N $O/$(basename "$a").o";; *) W="$W $a";; esac; done; '
-            f"gcc -B{folder} -fuse-ld=lld $N $W; exit $?; fi\n"
-            f"exec {links}",
-        )
+    headers = f"-isystem {zig.parent}/lib/include"
     _script(folder / "ld.lld", f'exec {zig} ld.lld "$@"')
-    _script(folder / "planish-cc", f'exec {sys.executable} -m planish.entry cc "$@"')
+    for name, driver in (("clang", "gcc"), ("clang++", "g++")):
+        for suffix, more in (("", ""), ("-lto", " -flto")):
+            _script(
+                folder / f"{name}{suffix}",
+                f"exec {zig} clang --driver-mode={driver} --target=x86_64-unknown-linux-gnu{more} "
+                f'-B{folder} -fuse-ld=lld -Qunused-arguments "$@" {headers}',
+            )
     return folder
 
 
@@ -191,119 +139,172 @@ def _script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def _measure(project: Project, folder: Path, tools: Path, given: argparse.Namespace) -> Row:
-    source = folder / "sources" / project.name
-    Fetcher(folder / "apt").unpack(project.name, source)
-    work = folder / project.name
-    shutil.rmtree(work, ignore_errors=True)
-    shutil.copytree(source, work, symlinks=True)
-    _sh(project.prepare, work, tools / "clang")
-    seconds = _timed_build(project, work, tools / "clang")
-    plain = allocated_bytes((work / project.program).read_bytes())
-    _sh(project.clean, work, tools / "clang", fails=True)
-    _timed_build(project, work, tools / "clang-lto")
-    lto = allocated_bytes((work / project.program).read_bytes())
-    _sh(project.clean, work, tools / "clang", fails=True)
-    real = str(tools / "clang")
-    environment = {"PLANISH_CC": real, "PLANISH_CXX": real}
-    started = time.perf_counter()
-    command = project.build.replace("$CC", str(work / ".planish/shims/cc"))
-    _planish(["record", "--", "sh", "-c", command], work, environment)
-    record_seconds = time.perf_counter() - started
-    started = time.perf_counter()
-    words = ["tune", "--json", "--budget", given.budget, "-j", str(given.jobs)]
-    told = json.loads(_planish(words, work, environment))
-    tune_seconds = time.perf_counter() - started
-    words = ["tune", "--json", "--whole-program", "--program", project.program, "--budget",
-             given.whole_budget, "-j", str(given.jobs), "-o", "whole.planish"]  # fmt: skip
-    whole = json.loads(_planish(words, work, environment, code=(0, 2)))
-    tests = []
-    if whole["best"]:
-        tests.append(("whole", _passes(project, work, work / "whole.planish")))
-    _sh(project.clean, work, tools / "clang", fails=True)
-    pairs = [(seconds, _timed_build(project, work, tools / "planish-cc", environment))]
-    tuned = allocated_bytes((work / project.program).read_bytes())
-    tests.insert(0, ("units", _passes(project, work, (work / project.program).resolve())))
-    for _ in range(given.repeats - 1):
-        times = []
-        for compiler in ("clang", "planish-cc"):
-            _sh(project.clean, work, tools / "clang", fails=True)
-            times.append(_timed_build(project, work, tools / compiler, environment))
-        pairs.append((times[0], times[1]))
-    return Row(
-        project.name, project.system, len(told["results"]) + len(told["skipped"]), plain, tuned,
-        lto, whole["best"] or lto, statistics.median(a for a, _ in pairs), record_seconds,
-        tune_seconds, statistics.median(b for _, b in pairs),
-        ", ".join(f"{name} {'pass' if ok else 'FAIL'}" for name, ok in tests),
+def _measure(bench: Bench) -> None:
+    steps: tuple[tuple[str, Callable[[Bench], dict[str, Any]]], ...] = (
+        ("plain", _plain), ("lto", _lto), ("record", _record), ("tune", _tune), ("whole", _whole),
+        ("replay", _replay), ("times", _times),
     )  # fmt: skip
+    for name, step in steps:
+        if name in bench.kept.get("done", []):
+            continue
+        if time.monotonic() > bench.end:
+            raise OutOfTimeError(name)
+        known = step(bench)
+        done = [*bench.kept.get("done", []), name]
+        bench.kept = {**bench.kept, **known, "done": done}
+        bench.file.write_text(json.dumps(bench.kept, indent=1))
+        print(f"{bench.project.name} {name}: {json.dumps(known)}", flush=True)
 
 
-def _timed_build(
-    project: Project, work: Path, compiler: Path, environment: dict[str, str] | None = None
-) -> float:
+def _plain(bench: Bench) -> dict[str, Any]:
+    source = bench.folder / "sources" / bench.project.name
+    version, _ = Fetcher(bench.folder / "apt").unpack(bench.project.name, source)
+    for name in _TREES:
+        shutil.rmtree(bench.tree(name), ignore_errors=True)
+        shutil.copytree(source, bench.tree(name), symlinks=True)
+        _sh(bench, "plain", bench.project.prepare, bench.tree(name))
+    seconds = _build(bench, "plain")
+    _sh(bench, "plain", bench.project.test)
+    return {"version": version, "plain": bench.size("plain"), "plain_seconds": seconds}
+
+
+def _lto(bench: Bench) -> dict[str, Any]:
+    _build(bench, "ltoOz")
+    return {"lto": bench.size("ltoOz")}
+
+
+def _record(bench: Bench) -> dict[str, Any]:
     started = time.perf_counter()
-    _sh(project.build, work, compiler, environment)
+    words = ["record", "--", "sh", "-ec", f"{bench.project.configure}; {bench.project.build}"]
+    _planish(bench, words)
+    seconds = time.perf_counter() - started
+    if bench.size("tuned") != bench.kept["plain"]:
+        print(f"{bench.project.name}: recorded {bench.size('tuned')} bytes, built plainly "
+              f"{bench.kept['plain']}", flush=True)  # fmt: skip
+    return {"record_seconds": seconds}
+
+
+def _tune(bench: Bench) -> dict[str, Any]:
+    """Stopped when the time is up, and gone on with by the next run: outcomes are in the store."""
+    started = time.perf_counter()
+    words = ["tune", "--json", "--budget", bench.given.budget, "-j", str(bench.given.jobs)]
+    before = bench.kept.get("tune_seconds", 0.0)
+    try:
+        told = json.loads(_planish(bench, words))
+    except OutOfTimeError:
+        bench.kept["tune_seconds"] = before + time.perf_counter() - started
+        bench.file.write_text(json.dumps(bench.kept, indent=1))
+        raise
+    return {
+        "units": len(told["results"]) + len(told["skipped"]),
+        "kept_units": len(told["results"]), "skipped": told["skipped"],
+        "tune_seconds": before + time.perf_counter() - started,
+    }  # fmt: skip
+
+
+def _whole(bench: Bench) -> dict[str, Any]:
+    given, program = bench.given, bench.project.program
+    words = ["tune", "--json", "--whole-program", "--program", program, "-o", "whole.planish",
+             "--budget", given.whole_budget, "-j", str(given.jobs)]  # fmt: skip
+    started = time.perf_counter()
+    told = json.loads(_planish(bench, words, code=(0, 2)))
+    known = {"whole": told["best"], "our_lto": told["lto"], "whole_problem": told["problem"],
+             "whole_seconds": time.perf_counter() - started, "whole_tests": "none"}  # fmt: skip
+    if told["best"]:
+        tree = bench.tree("tuned")
+        shutil.copy2(tree / "whole.planish", tree / bench.project.program)
+        known["whole_tests"] = _tests(bench)
+    return known
+
+
+def _replay(bench: Bench) -> dict[str, Any]:
+    _sh(bench, "tuned", bench.project.clean)
+    _sh(bench, "tuned", bench.project.build)
+    return {"tuned": bench.size("tuned"), "tests": _tests(bench)}
+
+
+def _times(bench: Bench) -> dict[str, Any]:
+    pairs = []
+    for _ in range(bench.given.repeats):
+        pair = []
+        for name in ("plain", "tuned"):
+            _sh(bench, name, bench.project.clean)
+            started = time.perf_counter()
+            _sh(bench, name, bench.project.build)
+            pair.append(time.perf_counter() - started)
+        pairs.append(pair)
+    return {"pairs": pairs}
+
+
+def _build(bench: Bench, name: str) -> float:
+    """Configure and build, as a recording does at once."""
+    started = time.perf_counter()
+    _sh(bench, name, bench.project.configure)
+    _sh(bench, name, bench.project.build)
     return time.perf_counter() - started
 
 
-def _passes(project: Project, work: Path, program: Path) -> bool:
-    done = subprocess.run(
-        ["sh", "-c", project.test], cwd=work, env={**os.environ, "PROGRAM": str(program)},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    if done.returncode:
-        print(f"{project.name}: {done.stdout[-500:]}{done.stderr[-500:]}")
-    return done.returncode == 0
+def _tests(bench: Bench) -> str:
+    try:
+        _sh(bench, "tuned", bench.project.test)
+    except subprocess.CalledProcessError as error:
+        print(f"{bench.project.name}: {error.stdout[-800:]}{error.stderr[-800:]}", flush=True)
+        return "FAIL"
+    return "pass"
 
 
-def _sh(
-    command: str,
-    work: Path,
-    compiler: Path,
-    environment: dict[str, str] | None = None,
-    *,
-    fails: bool = False,
-) -> None:
-    env = {**os.environ, **(environment or {}), "CC": str(compiler), "FLAGS": _FLAGS,
-           "FLAGS_ONLY": "-O1"}  # fmt: skip
+def _sh(bench: Bench, name: str, command: str, folder: Path | None = None) -> None:
     subprocess.run(
-        ["sh", "-c", command], cwd=work, env=env, check=not fails, capture_output=True, text=True
-    )
+        ["sh", "-ec", command], cwd=folder or bench.tree(name), env=bench.environment(name),
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
 
 
-def _planish(
-    words: list[str], work: Path, environment: dict[str, str], code: tuple[int, ...] = (0,)
-) -> str:
-    env = {**os.environ, **environment, "FLAGS": _FLAGS, "FLAGS_ONLY": "-O1"}
+def _planish(bench: Bench, words: list[str], code: tuple[int, ...] = (0,)) -> str:
+    """In the tuned tree; interrupted, as a user would, when the time is up."""
     command = [sys.executable, "-m", "planish.entry", *words]
-    done = subprocess.run(command, cwd=work, env=env, capture_output=True, text=True)
-    if done.returncode not in code:
-        raise subprocess.CalledProcessError(
-            done.returncode, shlex.join(command[:6]), done.stdout, done.stderr
-        )
-    return done.stdout
+    with subprocess.Popen(
+        command, cwd=bench.tree("tuned"), env=bench.environment("tuned"), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as running:  # fmt: skip
+        try:
+            said, errors = running.communicate(timeout=max(bench.end - time.monotonic(), 1.0))
+        except subprocess.TimeoutExpired:
+            running.send_signal(signal.SIGINT)
+            running.communicate()
+            raise OutOfTimeError(words[0]) from None
+    if running.returncode not in code:
+        raise subprocess.CalledProcessError(running.returncode, words[0], said, errors)
+    return said
 
 
-def _show(rows: list[Row]) -> None:
+def _show(rows: list[tuple[Project, dict[str, Any]]]) -> None:
     columns = ("project", "built by", "units", "-Oz", "tuned", "gain", "-Oz LTO", "one module",
                "gain over LTO", "record", "tune", "replay", "tests")  # fmt: skip
     lines = []
-    for row in rows:
+    for project, row in rows:
+        replay = statistics.median(mine / plain for plain, mine in row["pairs"])
         lines.append((
-            row.name, row.system, row.units, f"{row.plain:,}", f"{row.tuned:,}",
-            f"{1 - row.tuned / row.plain:.1%}", f"{row.lto:,}", f"{row.whole:,}",
-            f"{1 - row.whole / row.lto:.1%}", f"{row.record_seconds / row.plain_seconds:.1f}x",
-            f"{row.tune_seconds:.0f} s", f"{row.replay_seconds / row.plain_seconds:.2f}x",
-            row.tests,
+            f"{project.name} {row['version']}", project.system,
+            f"{row['kept_units']} of {row['units']}", f"{row['plain']:,}", f"{row['tuned']:,}",
+            f"{1 - row['tuned'] / row['plain']:.1%}", f"{row['lto']:,}", f"{_best(row):,}",
+            f"{1 - _best(row) / row['lto']:.1%}",
+            f"{row['record_seconds'] / row['plain_seconds']:.1f}x", f"{row['tune_seconds']:.0f} s",
+            f"{replay:.2f}x", f"units {row['tests']}, whole {row['whole_tests']}",
         ))  # fmt: skip
     common.show("Linked programs, allocated bytes, and wall time over the plain build", columns,
                 lines)  # fmt: skip
     if rows:
-        units = [1 - row.tuned / row.plain for row in rows]
-        whole = [1 - row.whole / row.lto for row in rows]
+        units = [1 - row["tuned"] / row["plain"] for _, row in rows]
+        whole = [1 - _best(row) / row["lto"] for _, row in rows]
         print(f"mean gain unit by unit {statistics.fmean(units):.1%} ({min(units):.1%} to "
               f"{max(units):.1%}), as one module over LTO {statistics.fmean(whole):.1%} "
               f"({min(whole):.1%} to {max(whole):.1%})")  # fmt: skip
+
+
+def _best(row: dict[str, Any]) -> int:
+    """Where nothing was kept, the user stays with LTO."""
+    return int(row["whole"] or row["lto"])
 
 
 if __name__ == "__main__":

@@ -225,3 +225,15 @@ def test_options_reach_the_code_generator(front_end: FrontEnd, sample_bitcode: b
 def test_bitcode_that_is_none_is_a_compile_error(front_end: FrontEnd) -> None:
     with pytest.raises(CompileError):
         generate(code_generator(front_end, ()), b"BC\xc0\xdejunk")
+
+
+def test_warnings_are_heard_and_errors_fail(front_end: FrontEnd, tmp_path: Path) -> None:
+    source = tmp_path / "warns.c"
+    source.write_text("int f(void) { int unused = 1; return 2; }\n")
+    heard: list[bytes] = []
+    data = compile_to_bitcode(front_end, source, ("-Wall",), heard.append)
+    assert b"warns.c:1:19: warning: unused variable 'unused'" in b"".join(heard)
+    assert compile_to_bitcode(front_end, source, ()) == data
+    assert len(heard) == 1
+    with pytest.raises(CompileError, match="does not compile"):
+        compile_to_bitcode(front_end, source, ("-Wall", "-Werror"), heard.append)

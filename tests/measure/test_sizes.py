@@ -153,3 +153,20 @@ def _measure_or_refuse(data: bytes) -> None:
         assert measure_object(data).allocated >= 0
     except UsageError as error:
         assert "\n" not in str(error)
+
+
+def test_a_programs_filler_does_not_count(tmp_path: Path, front_end: FrontEnd) -> None:
+    """lld fills up to a page behind what becomes read-only: it is no part of the program."""
+    import subprocess
+
+    assert front_end.root is not None
+    code = "int put(const char *); int (*const table[2])(const char *) = {put, put};\n"
+    (tmp_path / "a.c").write_text(code + "int f(int i) { return table[i](0); }\n")
+    (tmp_path / "a.o").write_bytes(compile_baseline(front_end, tmp_path / "a.c", ("-fPIC",)))
+    linked = ["ld.lld", "-shared", "-z", "relro", "-z", "now", "a.o", "-o", "a.so"]
+    subprocess.run([front_end.command[0], *linked], cwd=tmp_path, check=True)
+    data = (tmp_path / "a.so").read_bytes()
+    sections = {s.name: s["sh_size"] for s in ELFFile(io.BytesIO(data)).iter_sections()}
+    assert sections[".relro_padding"] > 1000
+    assert ".relro_padding" not in measure_object(data).sections
+    assert allocated_bytes(data) < sections[".relro_padding"]

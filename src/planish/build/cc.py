@@ -65,7 +65,7 @@ def main(arguments: Sequence[str], ask_server: Callable[[list[str]], int | None]
         code = subprocess.run([*compiler, *words], env=real).returncode
         if code:
             return code
-        _say(verbose, _replay(unit, lock, ()) or "replayed")
+        _say(verbose, _replay(unit, lock, (), quiet=True) or "replayed")
         return 0
     problem = _replay(unit, lock, dependencies)
     _say(verbose, problem or "replayed")
@@ -169,10 +169,11 @@ def _name_in(lock: str, source: str) -> str:
     return os.path.relpath(source, os.path.dirname(lock) or ".").replace(os.sep, "/")  # noqa: PTH120
 
 
-def _replay(unit: Unit, lock: str, dependencies: tuple[str, ...]) -> str:
+def _replay(unit: Unit, lock: str, dependencies: tuple[str, ...], *, quiet: bool = False) -> str:
     """Write the object by the lockfile; the reason where that cannot be done.
 
     dependencies  words that make the front end write the file of dependencies, too
+    quiet         the compiler's warnings have been seen already
     """
     from pathlib import Path
 
@@ -183,14 +184,13 @@ def _replay(unit: Unit, lock: str, dependencies: tuple[str, ...]) -> str:
     from planish.tune.session import Options, Session
     from planish.tune.source import Request
 
+    warnings: list[bytes] = []
     try:
         path = Path(lock)
         held = lockfile.load(path, source=_name_in(lock, unit.source))
+        request = Request(unit.flags, dependencies=dependencies, hear=warnings.append)
         with Session(jobs=1, store=None) as session:
-            (result,) = replay(
-                session, [Path(unit.source)], Request(unit.flags, dependencies=dependencies),
-                Options(), held, path.parent,
-            )  # fmt: skip
+            (result,) = replay(session, [Path(unit.source)], request, Options(), held, path.parent)
         if isinstance(result, PlanishError):
             return str(result)
         if result.stale:
@@ -198,6 +198,10 @@ def _replay(unit: Unit, lock: str, dependencies: tuple[str, ...]) -> str:
         write_atomic(Path(unit.output), result.artefact)
     except PlanishError as error:
         return str(error)
+    if not quiet:  # only now: where a replay fails, the real compiler says them
+        sys.stderr.flush()
+        sys.stderr.buffer.write(b"".join(warnings))
+        sys.stderr.flush()
     return ""
 
 

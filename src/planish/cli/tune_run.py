@@ -142,6 +142,8 @@ def time(asked: Asked, command: str) -> None:
             "ratio": _interval(found.timed),
             "tried": [{"recipe": words, "ratio": _interval(t)} for words, t in found.tried],
         }))  # fmt: skip
+    if found.problem:
+        sys.exit(2)
 
 
 def _after(tuned: Tuned, mended: object) -> Tuned:

@@ -60,16 +60,22 @@ def check_suffix(path: Path) -> None:
         raise UsageError(f"{path} is no source that Planish knows", hint=f"one of {known}")
 
 
-def read_module(path: Path, flags: Sequence[str], need: Callable[[], FrontEnd]) -> bytes:
+def read_module(
+    path: Path,
+    flags: Sequence[str],
+    need: Callable[[], FrontEnd],
+    hear: Callable[[bytes], None] | None = None,
+) -> bytes:
     """Bitcode or textual IR as it stands; C and C++ compiled without optimisation.
 
     need  gives the front end, where one is needed
+    hear  is told its warnings, in the compiler's words, where there are any
     Raises UsageError or CompileError for a file that cannot be read or compiled.
     """
     check_suffix(path)
     if path.suffix in IR_SUFFIXES:
         return read_bytes(path)
-    return compile_to_bitcode(need(), path, flags)
+    return compile_to_bitcode(need(), path, flags, hear)
 
 
 def clean_flags(flags: Iterable[str]) -> tuple[str, ...]:
@@ -100,12 +106,18 @@ def _is_level(word: str) -> bool:
     return word in ("-O", "-O4", "-Ofast", "-Og") or word.removeprefix("-") in LEVELS
 
 
-def compile_to_bitcode(front_end: FrontEnd, source: Path, flags: Sequence[str]) -> bytes:
+def compile_to_bitcode(
+    front_end: FrontEnd,
+    source: Path,
+    flags: Sequence[str],
+    hear: Callable[[bytes], None] | None = None,
+) -> bytes:
     """Unoptimised bitcode, every function marked for size.
 
+    hear  is told the warnings for the source, in the compiler's words, where there are any
     Raises CompileError with the compiler's own words when the source is refused.
     """
-    return _compile(front_end, source, (*flags, "-Oz", *_UNOPTIMISED))
+    return _compile(front_end, source, (*flags, "-Oz", *_UNOPTIMISED), hear)
 
 
 def compile_baseline(
@@ -173,18 +185,26 @@ def _with_target(front_end: FrontEnd, flags: Sequence[str]) -> tuple[str, ...]:
     return (f"--target={default}", *flags)
 
 
-def _compile(front_end: FrontEnd, source: Path, flags: Sequence[str]) -> bytes:
+def _compile(
+    front_end: FrontEnd,
+    source: Path,
+    flags: Sequence[str],
+    hear: Callable[[bytes], None] | None = None,
+) -> bytes:
     if not source.is_file():
         raise UsageError(f"no such file: {source}", hint="check the path")
     headers = front_end.headers(triple_of(flags))
     with tempfile.TemporaryDirectory(prefix="planish-") as folder:
         output = Path(folder) / "out"
         words = [*front_end.command, *_with_target(front_end, flags), *headers]
-        _run([*words, str(source), "-o", str(output)], str(source))
+        warnings = _run([*words, str(source), "-o", str(output)], str(source))
+        if warnings and hear is not None:
+            hear(warnings)
         return output.read_bytes()
 
 
-def _run(command: Sequence[str], what: str) -> None:
+def _run(command: Sequence[str], what: str) -> bytes:
+    """Run clang; what it writes to standard error where it succeeds."""
     try:
         done = subprocess.run(
             command, capture_output=True, timeout=_SECONDS, stdin=subprocess.DEVNULL
@@ -200,3 +220,4 @@ def _run(command: Sequence[str], what: str) -> None:
             diagnostics=words,
             hint="the compiler's message stands above; give flags after --",
         )
+    return done.stderr

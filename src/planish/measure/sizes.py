@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 _SHF_ALLOC = 2
+# lld's filler between what becomes read-only and the next page: up to 4 KiB that hold nothing, and
+# grow where a section before them shrinks.
+_FILLER = ".relro_padding"
 _ELF_MAGIC = b"\x7fELF"
 _WASM_MAGIC = b"\0asm\1\0\0\0"
 _WASM_SECTIONS = {
@@ -73,6 +76,8 @@ def _elf_sections(elf: ELFFile, size: int) -> dict[str, int]:
         raise _damaged("the ELF file has no section table")
     for section in elf.iter_sections():
         if not section["sh_flags"] & _SHF_ALLOC or not section["sh_size"]:
+            continue
+        if section.name == _FILLER:
             continue
         inside = section["sh_type"] == "SHT_NOBITS"
         if not inside and section["sh_offset"] + section["sh_size"] > size:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from planish.base.errors import ToolchainError, UsageError, unknown
@@ -42,6 +42,7 @@ class Request:
     triple  target; empty for the machine's own (or the module's)
     cpu     processor; empty for the target's default
     dependencies  words that make the front end write a file of dependencies beside its bitcode
+    hear    is told the front end's warnings
     """
 
     flags: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ class Request:
     triple: str = ""
     cpu: str = ""
     dependencies: tuple[str, ...] = ()
+    hear: Callable[[bytes], None] | None = field(default=None, compare=False)
 
     def front_end_flags(self) -> tuple[str, ...]:
         """The flags with target and processor, without output choices and levels."""
@@ -137,7 +139,7 @@ def read_source(path: Path, request: Request, toolchain: Toolchain) -> bytes:
     if request.triple:
         architecture(request.triple)
     words = (*request.front_end_flags(), *request.dependencies)
-    return frontend.read_module(path, words, toolchain.need_front_end)
+    return frontend.read_module(path, words, toolchain.need_front_end, request.hear)
 
 
 def make_task(
