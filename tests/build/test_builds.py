@@ -68,6 +68,18 @@ def test_a_build_is_recorded_tuned_and_replayed(
     assert sum(measure_object(first).sections.values()) == entry.result < found.units[0].own
 
 
+def test_a_replayed_unit_shows_the_compilers_warnings_once(project: Path) -> None:
+    (project / "warns.c").write_text(_SOURCE + "int w(void) { int unused; return util(4); }\n")
+    words = ["-Os", "-Iinc", "-Wall", "-c", "warns.c"]
+    record([*_CC, *words], project)
+    main(["tune", "--budget", "8"])
+    done = _compile(project, *words, PLANISH_VERBOSE="1")
+    assert done.returncode == 0 and "replayed" in done.stderr, done.stderr
+    assert done.stderr.count("[-Wunused-variable]") == 1
+    refused = _compile(project, *words, "-Werror")
+    assert refused.returncode != 0 and "[-Werror" in refused.stderr
+
+
 def test_what_is_not_locked_is_the_compilers_own_work(project: Path) -> None:
     done = _compile(project, "-Iinc", "-c", "util.c", PLANISH_VERBOSE="1")
     assert done.returncode == 0 and "handed on" in done.stderr
