@@ -121,4 +121,5 @@ def test_programs_are_run_in_turn_after_a_warm_up() -> None:
     assert calls[:2] == ["own", "it"], "the warm-up"
     rounds = [set(calls[at : at + 2]) for at in range(2, len(calls), 2)]
     assert len(rounds) >= 5 and all(pair == {"own", "it"} for pair in rounds)
-    assert len(rows["it"].samples) == len(rounds)
+    # One round more warms up, and rounds in which the processor was lost do not count.
+    assert 5 <= len(rows["it"].samples) <= len(rounds)
