@@ -67,8 +67,11 @@ def test_no_policy_gives_anything_worse(session: Session, policy: str) -> None:
 
 @pytest.mark.parametrize(
     "triple",
-    ["aarch64-linux-gnu", "thumbv7m-none-eabi", "riscv64-linux-gnu", "wasm32-unknown-unknown"],
-)
+    [
+        "aarch64-linux-gnu", "thumbv7m-none-eabi", "riscv64-linux-gnu", "wasm32-unknown-unknown",
+        "mips-linux-musl",
+    ],
+)  # fmt: skip
 def test_other_targets(session: Session, tmp_path: Path, triple: str) -> None:
     source = tmp_path / "sum.c"
     source.write_text(

@@ -183,9 +183,10 @@ def _module_trials(job: Job, element: str, level: str) -> list[Call]:
 
 
 def _generator(architecture: str, front_end: FrontEnd | None) -> tuple[str, ...]:
-    if front_end is None:
+    triple = _TRIPLES.get(architecture)
+    if front_end is None or triple is None:  # no list of options either
         return ()
-    return code_generator(front_end, (f"--target={_TRIPLES[architecture]}",))
+    return code_generator(front_end, (f"--target={triple}",))
 
 
 def _call(job: Job, recipe: Recipe) -> Call:

@@ -13,8 +13,9 @@ class LearnTarget:
 
     coreset  part of the data file's name
     flags    what a module of the corpus is compiled with; none for the corpus's own bitcode
-    links    what programs are linked for, statically; empty where this machine links its own
-    machine  QEMU's name of it; empty where no program of it is run
+    links    what programs are linked for, statically, where this machine cannot link its own; empty
+             where no program of it is run
+    machine  QEMU's name of it
     """
 
     coreset: str
@@ -26,7 +27,7 @@ class LearnTarget:
 # By libLLVM's name. A program for ARM or RISC-V is run with Linux's C library; the code generator
 # does the same for firmware.
 TARGETS = {
-    "X86": LearnTarget("x86", machine="x86_64"),
+    "X86": LearnTarget("x86", links="x86_64-linux-musl", machine="x86_64"),
     "AArch64": LearnTarget(
         "aarch64", ("--target=aarch64-unknown-linux-gnu",), "aarch64-linux-musl", "aarch64"
     ),
