@@ -19,7 +19,6 @@ from planish.base.errors import PlanishError, UsageError
 from planish.build.blobs import Blobs
 from planish.build.linking import relink
 from planish.build.units import Link, Recorded, Recording
-from planish.llvm import vocabulary
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import Build, Built
 from planish.measure.timer import Timed, compare
@@ -151,9 +150,7 @@ def race(
 def _candidates(session: Session, tasks: Mapping[str, Task], leader: _Leader) -> Iterator[Recipe]:
     """Recipes to try; those later on build on the best so far."""
     triple = next(iter(tasks.values())).facts.triple
-    words = vocabulary.load(
-        session.toolchain.library, session.pool.info.version, architecture(triple)
-    )
+    words = session.vocabulary(architecture(triple))
     known = {*words.options, *words.attributes}
     for pipeline in _PIPELINES:
         yield Recipe((*_FAST, *pipeline))

@@ -6,6 +6,13 @@ from pathlib import Path
 
 import click
 
+from planish.cli.corpus_options import (
+    architecture_option,
+    corpus_option,
+    earlier_option,
+    jobs_option,
+)
+
 
 @click.group("corpus")
 def command() -> None:
@@ -23,7 +30,7 @@ def command() -> None:
 @click.option("--name", default="", help="Of the project that is added; else the folder's.")
 @click.option("--licence", default="unknown", show_default=True, help="Of what is added.")
 @click.option("--split", default="train", show_default=True, metavar="train|held-out")
-@click.option("--jobs", "-j", type=click.IntRange(1, 512), default=2, show_default=True)
+@jobs_option
 @click.option(
     "--most",
     type=click.IntRange(1),
@@ -90,18 +97,12 @@ def build(
 
 
 @command.command("pack")
-@click.option(
-    "--corpus",
-    type=click.Path(path_type=Path),
-    default=Path("corpus"),
-    show_default=True,
-    help="From: planish corpus build.",
-)
+@corpus_option
 @click.option("--out", type=click.Path(path_type=Path), default=Path("dataset"), show_default=True)
 @click.option(
     "--smallest", default=5, show_default=True, help="Instructions of a function at least."
 )
-@click.option("--jobs", "-j", type=click.IntRange(1, 512), default=2, show_default=True)
+@jobs_option
 def pack(corpus: Path, out: Path, smallest: int, jobs: int) -> None:
     """Write the corpus as Parquet: modules and single functions, each content once.
 
@@ -123,13 +124,7 @@ def pack(corpus: Path, out: Path, smallest: int, jobs: int) -> None:
 
 
 @command.command("label")
-@click.option(
-    "--corpus",
-    type=click.Path(path_type=Path),
-    default=Path("corpus"),
-    show_default=True,
-    help="From: planish corpus build.",
-)
+@corpus_option
 @click.option(
     "--projects",
     type=click.Path(path_type=Path),
@@ -137,22 +132,16 @@ def pack(corpus: Path, out: Path, smallest: int, jobs: int) -> None:
     help="The list the corpus was built from; its programs judge the recipes.",
 )
 @click.option("--program", "programs", multiple=True, metavar="NAME", help="Only these judge.")
-@click.option("--arch", "architecture", default="X86", show_default=True, metavar="X86|AArch64")
+@architecture_option
 @click.option("--goal", default="size", show_default=True, metavar="size|instructions")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("labels"), show_default=True)
 @click.option("--modules", default=240, show_default=True, help="Training modules.")
 @click.option("--largest", default=1200, show_default=True, help="Instructions of one at most.")
 @click.option("--searched", default=80, show_default=True, help="Modules that are searched.")
 @click.option("--builds", default=160, show_default=True, help="Builds of one search.")
-@click.option(
-    "--from",
-    "earlier",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Plans of this coreset are tried, too.",
-)
+@earlier_option
 @click.option("--seconds", type=click.FloatRange(1), default=None, help="Stop then; go on later.")
-@click.option("--jobs", "-j", type=click.IntRange(1, 512), default=2, show_default=True)
+@jobs_option
 @click.option("--seed", default=0, show_default=True)
 def label(
     corpus: Path,

@@ -6,37 +6,13 @@ from pathlib import Path
 
 import click
 
-# Options that several commands have.
-_architecture = click.option(
-    "--arch",
-    "architecture",
-    default="X86",
-    show_default=True,
-    metavar="NAME",
-    help="X86, AArch64, ARM, RISCV or WebAssembly.",
+from planish.cli.corpus_options import (
+    architecture_option,
+    corpus_option,
+    earlier_option,
+    jobs_option,
+    variants_option,
 )
-_corpus = click.option(
-    "--corpus",
-    type=click.Path(path_type=Path),
-    default=Path("corpus"),
-    show_default=True,
-    help="From: planish corpus build.",
-)
-_earlier = click.option(
-    "--from",
-    "earlier",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Plans of this coreset are candidates, too.",
-)
-_variants = click.option(
-    "--variant",
-    "variants",
-    multiple=True,
-    metavar="WORDS",
-    help="So are those plans with these words added, and with what stands behind ! taken out.",
-)
-_jobs = click.option("--jobs", "-j", type=click.IntRange(1, 512), default=2, show_default=True)
 
 
 @click.group("learn")
@@ -45,23 +21,23 @@ def command() -> None:
 
 
 @command.command("coreset")
-@_corpus
+@corpus_option
 @click.option(
     "--projects",
     type=click.Path(path_type=Path),
     default=None,
     help="The list the corpus was built from; its programs check what was learned.",
 )
-@_architecture
+@architecture_option
 @click.option("--goal", default="size", show_default=True, metavar="size|instructions")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write.")
 @click.option("--modules", default=240, show_default=True, help="Training modules.")
 @click.option("--largest", default=1200, show_default=True, help="Instructions of one at most.")
 @click.option("--searched", default=80, show_default=True, help="Modules that are searched.")
 @click.option("--builds", default=160, show_default=True, help="Builds of one search.")
-@_earlier
-@_variants
-@_jobs
+@earlier_option
+@variants_option
+@jobs_option
 @click.option("--seed", default=0, show_default=True)
 def coreset(
     corpus: Path,
@@ -227,16 +203,16 @@ def loops(
 
 @command.command("check")
 @click.argument("coreset", type=click.Path(path_type=Path))
-@_corpus
+@corpus_option
 @click.option(
     "--projects",
     type=click.Path(path_type=Path),
     required=True,
     help="The list the corpus was built from; its programs are run.",
 )
-@_architecture
+@architecture_option
 @click.option("--only", multiple=True, metavar="PROGRAM", help="Only these programs.")
-@_jobs
+@jobs_option
 def check(
     coreset: Path,
     corpus: Path,

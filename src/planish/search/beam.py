@@ -7,14 +7,14 @@ depth first follows the most promising extension to its end before it comes back
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from planish.base.records import Outcome
 from planish.search.moves import extensions
 from planish.search.protocol import Plan, Space
+from planish.search.rounds import RoundPolicy
 
 
-class BeamPolicy:
+class BeamPolicy(RoundPolicy):
     """Measures every extension of a plan, and goes on from those that are better than it.
 
     width  breadth first: plans that are kept of each length; depth first: extensions of each plan
@@ -27,37 +27,18 @@ class BeamPolicy:
         self, space: Space, seed: int = 0, *, width: int = 4, depth: int = 10,
         deep: bool = False,
     ) -> None:  # fmt: skip
+        super().__init__(space.start)
         self._space = space
         self._rng = random.Random(seed)
         self._width = width
         self._longest = depth
         self._deep = deep
-        self._seen: set[Plan] = {space.start}
-        self._values: dict[Plan, float] = {}
         self._open: list[Plan] = [space.start]
         self._children: Iterator[Plan] = iter(())
         self._level: list[Plan] = []
-        self._waiting: set[Plan] = set()
 
-    def suggest(self, count: int) -> Sequence[Plan]:
-        plans: list[Plan] = []
-        while len(plans) < count:
-            plan = next(self._children, None)
-            if plan is not None:
-                self._seen.add(plan)
-                self._waiting.add(plan)
-                plans.append(plan)
-                continue
-            # What is out must come back before the next plans to extend can be chosen.
-            if plans or self._waiting or not self._advance():
-                break
-        return plans
-
-    def observe(self, plan: Plan, outcome: Outcome) -> None:
-        self._seen.add(plan)
-        self._waiting.discard(plan)
-        if outcome.ok:
-            self._values[plan] = outcome.value
+    def _following(self) -> Plan | None:
+        return next(self._children, None)
 
     def _advance(self) -> bool:
         """The next plans whose extensions are to be measured; False where there are none."""

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from planish.base.records import Outcome
 from planish.search.moves import deletions, extensions
 from planish.search.protocol import Best, Plan, Space
+from planish.search.rounds import RoundPolicy
 
 _PROMISING = 6
 
 
-class LookaheadPolicy:
+class LookaheadPolicy(RoundPolicy):
     """Steps to the best plan within `depth` changes, until none is better.
 
     promising  first steps whose second steps are measured, the best ones (look-ahead 2)
@@ -26,37 +27,23 @@ class LookaheadPolicy:
     def __init__(
         self, space: Space, seed: int = 0, *, depth: int = 1, promising: int = _PROMISING
     ) -> None:
+        super().__init__(space.start)
         self._space = space
         self._rng = random.Random(seed)
         self._depth = depth
         self._promising = promising
         self._best = Best(space.start)
-        self._seen: set[Plan] = {space.start}
-        self._values: dict[Plan, float] = {}
         self._round: list[Plan] = []
         self._queue: list[Plan] = []
-        self._waiting: set[Plan] = set()
         self._from: Plan | None = None
         self._ahead = 0
 
-    def suggest(self, count: int) -> Sequence[Plan]:
-        plans: list[Plan] = []
-        while len(plans) < count:
-            if self._queue:
-                plan = self._queue.pop()
-                self._seen.add(plan)
-                self._waiting.add(plan)
-                plans.append(plan)
-            elif plans or self._waiting or not self._advance():
-                break
-        return plans
-
     def observe(self, plan: Plan, outcome: Outcome) -> None:
-        self._seen.add(plan)
-        self._waiting.discard(plan)
-        if outcome.ok:
-            self._values[plan] = outcome.value
+        super().observe(plan, outcome)
         self._best.see(plan, outcome)
+
+    def _following(self) -> Plan | None:
+        return self._queue.pop() if self._queue else None
 
     def _advance(self) -> bool:
         """Begin the next sweep: around the best plan, or one step further out."""

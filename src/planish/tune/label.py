@@ -188,8 +188,8 @@ def label_corpus(
     programs  names of those that do; all when empty
     """
     clock = Clock(seconds)
-    chosen = draw(corpus, "train", modules, settings.seed, largest=largest)
     words, space = make_space(session, architecture, goal)
+    chosen = draw(corpus, "train", modules, settings.seed, largest=largest)
     samples = make_samples(session, corpus, chosen, architecture, goal, space.start, say)
     seeds, _ = hand_written(words, space, goal)
     given = list(dict.fromkeys([*earlier_plans(space, settings), *seeds]))

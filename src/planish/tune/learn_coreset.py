@@ -56,11 +56,8 @@ def learn_coreset(
     say: Say,
 ) -> None:
     """Learn, check on programs that can run, and write the file."""
-    find_target(architecture)
-    if goal not in UNITS:
-        raise unknown("goal", goal, UNITS)
-    chosen = draw(corpus, "train", modules, settings.seed, largest=largest)
     words, space = make_space(session, architecture, goal)
+    chosen = draw(corpus, "train", modules, settings.seed, largest=largest)
     start, options = space.start, words.options if goal == "size" else ()
     attributes = words.attributes if goal == "size" else ()
     samples = make_samples(session, corpus, chosen, architecture, goal, start, say)
@@ -79,7 +76,13 @@ def learn_coreset(
 
 
 def make_space(session: Session, architecture: str, goal: str) -> tuple[Vocabulary, PassSpace]:
-    """The vocabulary of an architecture and its space; instructions know no generator."""
+    """The vocabulary of an architecture and its space; instructions know no generator.
+
+    Raises UsageError for a target or a goal that nothing can be learned for.
+    """
+    find_target(architecture)
+    if goal not in UNITS:
+        raise unknown("goal", goal, UNITS)
     words = session.vocabulary(architecture)
     start = Plan((default_pipeline("Oz", session.pool),))
     if goal != "size":
