@@ -2,7 +2,8 @@
 
 The modules come from projects that the coreset was never learned from. Every policy starts from
 the same baseline and uses the same vocabulary; a build is one recipe built and measured, whatever
-came of it; `learned-blind` is `learned` without the compiler's feedback. Prints mean, median,
+came of it; `learned-blind` is `learned` without the compiler's feedback. With `--long N`, what each
+reaches of the gain of a genetic search of N builds. Prints mean, median,
 quartiles, the share of modules improved and the worst module, and for the shipped policy what each
 level of its recipes contributes.
 """
@@ -35,10 +36,12 @@ from planish.tune.policies import POLICIES, make_policy
 from planish.tune.session import Session
 from planish.tune.targets import TARGETS
 
+_Case = tuple[str, bool, int]  # policy, whether functions get recipes of their own, builds
 _BUDGETS = (1, 5, 10, 32, 100)
 _FUNCTIONS = {"both": (True, False), "yes": (True,), "no": (False,)}
 _SHOWN = ("coreset", True, 32, "size")  # by levels, too
 _MADE = ("learned", "learned-blind")
+_LONG = "genetic"  # the policy of the long search: it starts from nothing
 _WORDS = {"size": "allocated bytes", "instructions": "IR instructions"}
 _LEVELS = ("passes", "attributes", "generator options", "functions")
 
@@ -55,29 +58,31 @@ def main() -> None:
         samples = make_samples(
             session, given.corpus, modules, given.arch, given.goal, space.start, print
         )
-        gains: dict[tuple[str, bool, int], list[float]] = {}
+        gains: dict[_Case, list[float]] = {}
         levels: list[list[float]] = []
         clock = Clock(given.seconds)
         for at, sample in enumerate(samples):
             if clock.up:
                 samples = samples[:at]
                 break
-            for policy in given.policies:
-                for functions in _FUNCTIONS[given.functions]:
-                    for builds in given.budgets:
-                        first = _given(policy, session, sample, space, given)
-                        best = _search(
-                            sample, space, coreset, policy, builds, functions, given.seed, first
-                        )
-                        gain = 100 * (1 - best.value / sample.baseline.value)
-                        gains.setdefault((policy, functions, builds), []).append(gain)
-                        if (policy, functions, builds, given.goal) == _SHOWN:
-                            levels.append(_levels(sample, best))
+            for case in _cases(given):
+                first = _given(case[0], session, sample, space, given)
+                best = _search(sample, space, coreset, *case, given.seed, first)
+                gains.setdefault(case, []).append(100 * (1 - best.value / sample.baseline.value))
+                if (*case, given.goal) == _SHOWN:
+                    levels.append(_levels(sample, best))
             print(f"{at + 1} of {len(samples)}: {sample.name}", flush=True)
     _show(gains, levels, given, len({sample.project for sample in samples}))
+    if given.long:
+        _show_shares(gains, given.long)
     if given.json:
         rows = {f"{p} {f} {b}": values for (p, f, b), values in gains.items()}
         given.json.write_text(json.dumps(rows, indent=1))
+
+
+def _cases(given: argparse.Namespace) -> list[_Case]:
+    cases = list(itertools.product(given.policies, _FUNCTIONS[given.functions], given.budgets))
+    return [*cases, (_LONG, True, given.long)] if given.long else cases
 
 
 def _arguments() -> argparse.Namespace:
@@ -93,6 +98,7 @@ def _arguments() -> argparse.Namespace:
     options.add_argument("--split", default="held-out", help="train: to try out, not to judge")
     options.add_argument("--seconds", type=float, help="stop drawing modules then")
     options.add_argument("--budgets", nargs="+", type=int, default=list(_BUDGETS))
+    options.add_argument("--long", type=int, help="also a genetic search of so many builds")
     options.add_argument("--functions", choices=_FUNCTIONS, default="both", help="their recipes")
     options.add_argument("--json", type=Path, help="write every module's gain to this file")
     return options.parse_args()
@@ -114,8 +120,8 @@ def _search(
     space: PassSpace,
     coreset: Coreset,
     policy: str,
-    builds: int,
     functions: bool,
+    builds: int,
     seed: int,
     given: Policy | None = None,
 ) -> Best:
@@ -142,7 +148,7 @@ def _levels(sample: Sample, best: Best) -> list[float]:
 
 
 def _show(
-    gains: dict[tuple[str, bool, int], list[float]],
+    gains: dict[_Case, list[float]],
     levels: Sequence[Sequence[float]],
     given: argparse.Namespace,
     projects: int,
@@ -177,6 +183,18 @@ def _show(
             ("level", "gain"),
             [(name, f"{mean:.2f} %") for name, mean in zip(_LEVELS, means, strict=True)],
         )
+
+
+def _show_shares(gains: dict[_Case, list[float]], builds: int) -> None:
+    """How much of the mean gain of the long search each policy reaches."""
+    whole = statistics.fmean(gains[_LONG, True, builds])
+    rows = [
+        (policy, count, "yes" if functions else "no", f"{statistics.fmean(values) / whole:.0%}")
+        for (policy, functions, count), values in gains.items()
+        if count != builds
+    ]
+    title = f"share of what genetic search gains in {builds:,} builds ({whole:.2f} %)"
+    common.show(title, ("policy", "builds", "functions", "share"), rows)
 
 
 if __name__ == "__main__":
