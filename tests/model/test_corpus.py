@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,7 +14,8 @@ from planish.model.packages import source_entries
 from planish.model.projects import Program, Project, load_projects
 from planish.proc.pool import Pool
 from planish.search.protocol import Plan
-from planish.tune.differential import differs, expel, find_platform, prepare
+from planish.tune import differential
+from planish.tune.differential import Run, differs, expel, find_platform, prepare
 
 CODE = """#include "lib.h"
 int work(const int *a, int n) {
@@ -108,9 +110,23 @@ def test_a_program_that_behaves_differently_is_seen(
     good, bad = Plan(("default<Oz>",)), Plan(("no-such-pass",))
     assert differs(subject, good, builder_pool) == ""
     assert "invalid while building" in differs(subject, bad, builder_pool)
-    wrong = type(subject)(**{**vars(subject), "expected": ("0 x", *subject.expected[1:])})
+    wrong = replace(subject, expected=(Run("0", "x", 1.0), *subject.expected[1:]))
     assert "differs in: $PROGRAM" in differs(wrong, good, builder_pool)
     assert list(expel([subject], [good, bad], builder_pool, lambda words: None)) == [bad]
+
+
+def test_a_program_that_no_longer_ends_is_told_from_one_that_differs(
+    out: Path, toolchain: Toolchain, builder_pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = find_platform("X86", toolchain.need_front_end())
+    program = Program("demo", ("work.c", "main.c"), ("$PROGRAM",))
+    chosen = project("one", programs=(program,))
+    build_corpus([chosen], out, toolchain.need_front_end(), builder_pool, say=lambda words: None)
+    subject = prepare(chosen, program, out / "sources", target, toolchain, builder_pool)
+    endless = replace(subject, program=replace(program, checks=("sleep 600",)))
+    monkeypatch.setattr(differential, "_MORE_SECONDS", 0.1)
+    found = differs(endless, Plan(("default<Oz>",)), builder_pool)
+    assert found == "takes too long in: sleep 600"
 
 
 def test_no_corpus_and_a_damaged_one_are_said(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import platform
 import shlex
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from planish.base.errors import CompileError, PlanishError, UsageError
@@ -29,7 +30,22 @@ from planish.tune.pass_space import to_recipe
 from planish.tune.source import front_end_for
 from planish.tune.targets import find_target
 
-_CHECK_SECONDS = 120.0
+# The program itself decides how long a check may take: so many times what its -O0 build took, and
+# some seconds more, since other work may share the machine.
+_TIMES_LONGER = 20.0
+_MORE_SECONDS = 30.0
+_REFERENCE_SECONDS = 600.0
+_TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One check of a program: how it ended (exit code or "timeout"), the hash of what it printed,
+    and how many seconds it took, which is not part of its behaviour."""
+
+    ending: str
+    output: str
+    seconds: float = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -58,7 +74,7 @@ class Subject:
     clang: tuple[str, ...]
     link: tuple[str, ...]
     runner: tuple[str, ...]
-    expected: tuple[str, ...] = ()
+    expected: tuple[Run, ...] = ()
 
 
 def find_platform(architecture: str, front_end: FrontEnd) -> Platform:
@@ -110,6 +126,8 @@ def prepare(
     clang = front_end_for(target.flags, toolchain, pool)
     subject = Subject(program.name, root, program, tuple(blobs), frames, clang, link, target.runner)
     expected = behaviour(subject, reference)
+    if any(run.ending == _TIMEOUT for run in expected):
+        raise PlanishError(f"{program.name} runs longer than {_REFERENCE_SECONDS:.0f} s")
     if expected != behaviour(subject, reference):
         raise PlanishError(f"{program.name} does not behave the same way twice")
     return replace(subject, expected=expected)
@@ -145,12 +163,13 @@ def differs(subject: Subject, plan: Plan, pool: Pool) -> str:
         return f"does not link: {error.diagnostics.strip().splitlines()[-1][:120]}"
     for command, before, after in zip(subject.program.checks, subject.expected, got, strict=True):
         if before != after:
-            return f"differs in: {command[:80]}"
+            what = "takes too long" if after.ending == _TIMEOUT else "differs"
+            return f"{what} in: {command[:80]}"
     return ""
 
 
-def behaviour(subject: Subject, objects: Sequence[bytes]) -> tuple[str, ...]:
-    """Link and run; for each check, its exit code and the hash of what it printed."""
+def behaviour(subject: Subject, objects: Sequence[bytes]) -> tuple[Run, ...]:
+    """Link and run every check."""
     with tempfile.TemporaryDirectory(prefix="planish-") as name:
         folder = Path(name)
         files = []
@@ -170,7 +189,10 @@ def behaviour(subject: Subject, objects: Sequence[bytes]) -> tuple[str, ...]:
                 f'#!/bin/sh\nexec {shlex.join([*subject.runner, str(built)])} "$@"\n'
             )
             program.chmod(0o755)
-        return tuple(_run(check, program, subject.root, folder) for check in subject.program.checks)
+        limits = [_MORE_SECONDS + _TIMES_LONGER * run.seconds for run in subject.expected]
+        checks = subject.program.checks
+        pairs = zip(checks, limits or [_REFERENCE_SECONDS] * len(checks), strict=True)
+        return tuple(_run(check, program, subject.root, folder, limit) for check, limit in pairs)
 
 
 def expel(
@@ -190,16 +212,18 @@ def expel(
     return found
 
 
-def _run(check: str, program: Path, root: Path, folder: Path) -> str:
+def _run(check: str, program: Path, root: Path, folder: Path, seconds: float) -> Run:
     work = folder / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     given = f"export PROGRAM={shlex.quote(str(program))} SOURCE={shlex.quote(str(root))} LC_ALL=C"
-    done = run_command(f"{given}; cd {shlex.quote(str(work))}; {check}", seconds=_CHECK_SECONDS)
+    start = time.monotonic()
+    done = run_command(f"{given}; cd {shlex.quote(str(work))}; {check}", seconds=seconds)
+    took = time.monotonic() - start
     # The folder has another name in every run, and programs print their own names.
     output = done.output.replace(str(folder).encode(), b"")
-    ending = "timeout" if done.timed_out else str(done.code)
-    return f"{ending} {hashlib.sha256(output).hexdigest()}"
+    ending = _TIMEOUT if done.timed_out else str(done.code)
+    return Run(ending, hashlib.sha256(output).hexdigest(), took)
 
 
 def _linker(*names: str) -> tuple[str, ...]:
