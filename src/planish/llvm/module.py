@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterable, Iterator
-from ctypes import byref, c_uint, c_void_p
+from ctypes import byref, c_void_p
 
 from planish.base.errors import RecipeError, UsageError
 from planish.base.hashing import digest
+from planish.llvm.attributes import Attributes, ModuleFlags
 from planish.llvm.binding import Library
-from planish.llvm.pipeline import split_pipeline
+from planish.llvm.pipeline import segments
 from planish.llvm.requests import Target
 
 _EXTERNAL = 0
-_FUNCTION_INDEX = 0xFFFFFFFF
 _EMIT_ASSEMBLY, _EMIT_OBJECT = 0, 1
 _RELOC_STATIC, _RELOC_PIC = 1, 2
 _CODEGEN_DEFAULT = 2
-# The "Code Model" module flag holds llvm::CodeModel; the C API counts from "default" and "JIT".
-_CODE_MODEL_SHIFT = 2
 _BITCODE_MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 # Module analyses that many passes only look up in the cache.
 _REQUIRED = "require<profile-summary>,"
@@ -33,20 +31,6 @@ _BASELINE_PASSES = (
     "loop-simplify,lcssa,loop-mssa(licm),gvn,sccp,bdce,dse,adce,simplifycfg,"
     "instcombine<no-verify-fixpoint>,simplifycfg"
 )
-
-# Values of the attribute "frame-pointer", weakest first.
-FRAME_POINTERS = ("none", "reserved", "non-leaf", "non-leaf-no-reserve", "all")
-
-
-def segments(pipeline: str) -> list[str]:
-    """The pipeline as runs of passes and single attribute elements, in order."""
-    found: list[str] = []
-    for element in split_pipeline(pipeline):
-        if element.startswith("@") or not found or found[-1].startswith("@"):
-            found.append(element)
-        else:
-            found[-1] += "," + element
-    return found
 
 
 class Module:
@@ -72,6 +56,7 @@ class Module:
             c.LLVMContextDispose(self._context)
             raise UsageError(f"cannot parse {name}: {reason}", hint="is it from a newer LLVM?")
         self._module: int = module.value or 0
+        self._attributes = Attributes(library, self._context)
         self._machine: int | None = None
         # Whether frame pointers stay: whoever asked for them, the module does not tell.
         self.frames = True
@@ -88,16 +73,13 @@ class Module:
 
         The caller links it (`link`), which consumes it.
         """
-        part = Module.__new__(Module)
-        part.library, part._c, part._context = self.library, self._c, self._context
         module = c_void_p()
         buffer = self._c.LLVMCreateMemoryBufferWithMemoryRangeCopy(data, len(data), name.encode())
         failed = self._c.LLVMParseBitcodeInContext2(self._context, buffer, byref(module))
         self._c.LLVMDisposeMemoryBuffer(buffer)
         if failed:
             raise UsageError(f"cannot parse {name}", hint="record the build again")
-        part._module, part._machine = module.value or 0, None
-        return part
+        return self._beside(module.value or 0)
 
     def link(self, part: Module) -> None:
         """Link a module of the same context into this one; it is gone afterwards.
@@ -167,10 +149,14 @@ class Module:
 
     def copy(self) -> Module:
         """A copy in the same context; the caller drops it before this module is closed."""
+        return self._beside(self._c.LLVMCloneModule(self._module))
+
+    def _beside(self, module: int) -> Module:
+        """Another module of the same context."""
         other = Module.__new__(Module)
         other.library, other._c, other._context = self.library, self._c, self._context
-        other._module, other._machine = self._c.LLVMCloneModule(self._module), None
-        other.frames = self.frames
+        other._module, other._machine = module, None
+        other._attributes, other.frames = self._attributes, self.frames
         return other
 
     def drop(self) -> None:
@@ -197,18 +183,8 @@ class Module:
 
         Returns the functions that were changed.
         """
-        changed = []
-        for function in self.library.functions(self._module):
-            before = [self._has(function, kind) for kind in ("minsize", "optsize", "optnone")]
-            if before == [True, True, False]:
-                continue
-            if before[2]:
-                self._remove(function, "optnone")
-                self._remove(function, "noinline")
-            self._add(function, "optsize")
-            self._add(function, "minsize")
-            changed.append(self.library.name(function))
-        return changed
+        functions = self.library.functions(self._module)
+        return [self.library.name(f) for f in functions if self._attributes.optimise_for_size(f)]
 
     def expose(self, names: Iterable[str]) -> None:
         """Give these functions and variables external linkage, so that a linker finds them."""
@@ -234,14 +210,15 @@ class Module:
                 hint="run `planish doctor` to see the targets",
             )
         c.LLVMSetTarget(self._module, triple.encode())
+        flags = ModuleFlags(self.library, self._context, self._module)
         self._machine = c.LLVMCreateTargetMachine(
             handle,
             triple.encode(),
             (target.cpu or self._first_attribute("target-cpu")).encode(),
             (target.features or self._first_attribute("target-features")).encode(),
             _CODEGEN_DEFAULT,
-            _RELOC_PIC if self._flag("PIC Level") else _RELOC_STATIC,
-            self._code_model(),
+            _RELOC_PIC if flags.integer("PIC Level") else _RELOC_STATIC,
+            flags.code_model(),
         )
         if not c.LLVMGetDataLayoutStr(self._module):
             layout = c.LLVMCreateTargetDataLayout(self._machine)
@@ -257,7 +234,7 @@ class Module:
         for element in segments(pipeline):
             if element.startswith("@"):
                 for function in self.library.functions(self._module):
-                    self._set(function, element)
+                    self._attributes.carry_out(function, element, self.frames)
             else:
                 self._run(element)
 
@@ -284,23 +261,13 @@ class Module:
         held: list[tuple[str, list[str]]] = []
         for name in names:
             function = self._body(name)
-            if not function or self._has(function, "alwaysinline"):
-                continue
-            had = [k for k in ("minsize", "optsize", "noinline") if self._has(function, k)]
-            held.append((name, had))
-            for kind in ("minsize", "optsize"):
-                self._remove(function, kind)
-            for kind in ("optnone", "noinline"):
-                self._add(function, kind)
+            if function and not self._attributes.has(function, "alwaysinline"):
+                held.append((name, self._attributes.shelter(function)))
         yield
         for name, had in held:
             function = self._body(name)
-            if not function:
-                continue
-            for kind in ("optnone", "noinline"):
-                self._remove(function, kind)
-            for kind in had:
-                self._add(function, kind)
+            if function:
+                self._attributes.unshelter(function, had)
 
     def _body(self, name: str) -> int | None:
         """A function that has a body."""
@@ -316,7 +283,7 @@ class Module:
             if element == BASELINE:
                 self._run_on(function, _BASELINE_PASSES)
             elif element.startswith("@"):
-                self._set(function, element)
+                self._attributes.carry_out(function, element, self.frames)
             else:
                 self._run_on(function, element)
         return True
@@ -350,67 +317,6 @@ class Module:
         self._c.LLVMDisposeErrorMessage(address)
         raise RecipeError(f"LLVM refuses the pipeline '{pipeline}': {words}")
 
-    def _set(self, function: int, element: str) -> None:
-        """Carry out an attribute element; never weakens what the user asked for (`frames`)."""
-        name, _, value = element.removeprefix("@").partition("=")
-        if name in ("no-minsize", "no-optsize"):
-            self._remove(function, name.removeprefix("no-"))
-            return
-        if name == "frame-pointer":
-            have = self._text_attribute(function, name)
-            more = FRAME_POINTERS.index(value) - FRAME_POINTERS.index(have or "none")
-            if more == 0 or (more < 0 and (self.frames or value != "none")):
-                return
-        self._add_text(function, name, value)
-
-    def _kind(self, name: str) -> int:
-        return int(self._c.LLVMGetEnumAttributeKindForName(name.encode(), len(name)))
-
-    def _has(self, function: int, name: str) -> bool:
-        kind = self._kind(name)
-        return bool(self._c.LLVMGetEnumAttributeAtIndex(function, _FUNCTION_INDEX, kind))
-
-    def _add(self, function: int, name: str) -> None:
-        attribute = self._c.LLVMCreateEnumAttribute(self._context, self._kind(name), 0)
-        self._c.LLVMAddAttributeAtIndex(function, _FUNCTION_INDEX, attribute)
-
-    def _remove(self, function: int, name: str) -> None:
-        self._c.LLVMRemoveEnumAttributeAtIndex(function, _FUNCTION_INDEX, self._kind(name))
-
     def _first_attribute(self, name: str) -> str:
-        texts = (self._text_attribute(f, name) for f in self.library.functions(self._module))
+        texts = (self._attributes.text(f, name) for f in self.library.functions(self._module))
         return next((text for text in texts if text), "")
-
-    def _text_attribute(self, function: int, name: str) -> str:
-        attribute = self._c.LLVMGetStringAttributeAtIndex(
-            function, _FUNCTION_INDEX, name.encode(), len(name)
-        )
-        if not attribute:
-            return ""
-        size = c_uint()
-        address = self._c.LLVMGetStringAttributeValue(attribute, byref(size))
-        return ctypes.string_at(address, size.value).decode()
-
-    def _add_text(self, function: int, name: str, value: str) -> None:
-        attribute = self._c.LLVMCreateStringAttribute(
-            self._context, name.encode(), len(name), value.encode(), len(value)
-        )
-        self._c.LLVMAddAttributeAtIndex(function, _FUNCTION_INDEX, attribute)
-
-    def _flag(self, name: str) -> int:
-        """An integer module flag; 0 when absent."""
-        metadata = self._c.LLVMGetModuleFlag(self._module, name.encode(), len(name))
-        if not metadata:
-            return 0
-        value = self._c.LLVMMetadataAsValue(self._context, metadata)
-        # A ConstantAsMetadata wrapped as a value has the constant as its only operand.
-        if self._c.LLVMGetNumOperands(value) < 1:
-            return 0
-        constant = self._c.LLVMGetOperand(value, 0)
-        if not constant or not self._c.LLVMIsAConstantInt(constant):
-            return 0
-        return int(self._c.LLVMConstIntGetZExtValue(constant))
-
-    def _code_model(self) -> int:
-        flag = self._c.LLVMGetModuleFlag(self._module, b"Code Model", len("Code Model"))
-        return self._flag("Code Model") + _CODE_MODEL_SHIFT if flag else 0

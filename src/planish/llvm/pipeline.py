@@ -132,3 +132,14 @@ class _Parser:
             f"{what} at position {self._at} of the pipeline '{self._text}'",
             hint="names are separated by commas, as for opt -passes",
         )
+
+
+def segments(pipeline: str) -> list[str]:
+    """The pipeline as runs of passes and single attribute elements, in order."""
+    found: list[str] = []
+    for element in split_pipeline(pipeline):
+        if element.startswith("@") or not found or found[-1].startswith("@"):
+            found.append(element)
+        else:
+            found[-1] += "," + element
+    return found
