@@ -20,7 +20,7 @@ from planish.llvm.requests import HANDLER, Build, Job
 from planish.llvm.toolchain import find_toolchain
 from planish.model.corpus import read_bitcode
 from planish.proc.pool import Call, Pool
-from planish.tune.learn_coreset import draw
+from planish.tune.samples import draw
 
 _CLASSES = ((1, 100), (100, 500), (500, 2_000), (2_000, 10_000))
 _EACH = 6

@@ -18,7 +18,7 @@ from planish.llvm.module import Module
 from planish.llvm.requests import Target
 from planish.llvm.toolchain import find_library
 from planish.model.corpus import read_bitcode
-from planish.tune.learn_coreset import draw
+from planish.tune.samples import draw
 
 _REPEATS = 3
 

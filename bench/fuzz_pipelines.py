@@ -22,8 +22,8 @@ from planish.llvm.toolchain import find_toolchain
 from planish.model.corpus import read_bitcode
 from planish.proc.pool import Call, Pool, Reply
 from planish.search.protocol import Plan
-from planish.tune.learn_coreset import draw
 from planish.tune.pass_space import PassSpace, to_recipe
+from planish.tune.samples import draw
 
 _SECONDS = 10.0
 _GRACE = 2.0

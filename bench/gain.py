@@ -29,10 +29,11 @@ from planish.store.store import Store
 from planish.tune.coreset import Coreset, load_coreset
 from planish.tune.label import Clock
 from planish.tune.learn import Sample
-from planish.tune.learn_coreset import draw, make_samples, make_space
+from planish.tune.learn_coreset import make_space
 from planish.tune.learned import advised, describe, load_net
 from planish.tune.pass_space import PassSpace
 from planish.tune.policies import POLICIES, make_policy
+from planish.tune.samples import draw, make_samples
 from planish.tune.session import Session
 from planish.tune.targets import TARGETS
 

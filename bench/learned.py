@@ -32,9 +32,10 @@ from planish.search.streamed import StreamPolicy
 from planish.store.store import Store
 from planish.tune.label import Clock
 from planish.tune.learn import Sample
-from planish.tune.learn_coreset import draw, make_samples, make_space
+from planish.tune.learn_coreset import make_space
 from planish.tune.learned import RecipeDecoder, advised, describe, load_net
 from planish.tune.pass_space import PassSpace
+from planish.tune.samples import draw, make_samples
 from planish.tune.session import Session
 
 _BUDGETS = (1, 5, 10, 32, 100)

@@ -26,17 +26,11 @@ from planish.search.protocol import Plan
 from planish.store.store import Key, Store
 from planish.tune.differential import Subject, differs
 from planish.tune.learn import Sample, Settings, search_winner, spread
-from planish.tune.learn_coreset import (
-    draw,
-    earlier_plans,
-    hand_written,
-    make_samples,
-    make_space,
-    prepare_subjects,
-)
+from planish.tune.learn_coreset import earlier_plans, hand_written, make_space, prepare_subjects
 from planish.tune.learned import describe as describe_job
 from planish.tune.pass_evaluator import PassEvaluator
 from planish.tune.pass_space import PassSpace, describe, to_plan, to_recipe
+from planish.tune.samples import draw, make_samples
 from planish.tune.session import Session
 
 Say = Callable[[str], None]

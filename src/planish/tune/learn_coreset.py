@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-import random
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from planish.base.errors import CompileError, PlanishError, UsageError, unknown
+from planish.base.errors import PlanishError, UsageError, unknown
 from planish.base.files import write_atomic
-from planish.llvm import frontend
 from planish.llvm.recipe import Recipe
-from planish.llvm.requests import UNITS, Facts, Inspect, Job
+from planish.llvm.requests import UNITS
 from planish.llvm.vocabulary import Vocabulary
-from planish.model.corpus import (
-    Module,
-    flags_below,
-    load_corpus,
-    read_bitcode,
-    source_folder,
-)
+from planish.model.corpus import Module
 from planish.model.projects import load_projects
-from planish.proc.pool import Call
 from planish.search.protocol import Plan
-from planish.store.store import Key
 from planish.tune.differential import Subject, expel, find_platform, prepare
-from planish.tune.learn import Learned, Sample, Settings, learn, varied
-from planish.tune.pass_evaluator import PassEvaluator
+from planish.tune.learn import Learned, Settings, learn, varied
 from planish.tune.pass_space import PassSpace, describe, to_plan, to_recipe
+from planish.tune.samples import Say, draw, make_samples
 from planish.tune.session import Session
-from planish.tune.source import default_pipeline, front_end_for
+from planish.tune.source import default_pipeline
 from planish.tune.targets import find_target
-
-Say = Callable[[str], None]
-_SMALLEST = 60
-# A module whose data dwarf its code tells nothing: no recipe can change it much.
-_LARGEST_BYTES_PER_INSTRUCTION = 40
 
 
 def learn_coreset(
@@ -143,77 +128,6 @@ def earlier_plans(space: PassSpace, settings: Settings) -> list[Plan]:
     """The plans of earlier files and their variants, as far as they are legal."""
     earlier = [plan for path in settings.earlier for plan in _plans_in(path)]
     return [plan for plan in varied(earlier, settings.variants) if space.legal(plan.actions)]
-
-
-def draw(
-    corpus: Path, split: str, count: int, seed: int, *, smallest: int = _SMALLEST, largest: int
-) -> list[Module]:
-    """A seeded draw of modules of one split, in turn from each project."""
-    groups: dict[str, list[Module]] = {}
-    for module in sorted(load_corpus(corpus).modules, key=lambda module: module.sha):
-        if module.split == split and smallest <= module.instructions <= largest:
-            groups.setdefault(module.project, []).append(module)
-    rng = random.Random(seed)
-    for name in sorted(groups):
-        rng.shuffle(groups[name])
-    chosen: list[Module] = []
-    while len(chosen) < count and any(groups.values()):
-        chosen += [groups[name].pop() for name in sorted(groups) if groups[name]]
-    if not chosen:
-        raise UsageError(f"the corpus {corpus} has no {split} modules of that size")
-    return chosen[:count]
-
-
-def bitcode_for(session: Session, corpus: Path, module: Module, architecture: str) -> bytes | None:
-    """The module's bitcode, compiled again where another architecture is asked for."""
-    target = find_target(architecture)
-    if not target.flags:
-        return read_bitcode(corpus, module)
-    root = source_folder(corpus, module.project)
-    flags = flags_below(root, module.flags)
-    try:
-        return frontend.compile_to_bitcode(
-            session.toolchain.need_front_end(),
-            root / module.source,
-            (*target.flags, *flags),
-        )
-    except CompileError:
-        return None
-
-
-def make_samples(
-    session: Session,
-    corpus: Path,
-    modules: Sequence[Module],
-    architecture: str,
-    goal: str,
-    start: Plan,
-    say: Say,
-) -> list[Sample]:
-    """Evaluators with their baselines; modules that do not build are left out."""
-    samples = []
-    clang = front_end_for(find_target(architecture).flags, session.toolchain, session.pool)
-    for module in modules:
-        data = bitcode_for(session, corpus, module, architecture)
-        if data is None:
-            continue
-        blob = f"{architecture}-{module.sha}"
-        session.pool.keep(blob, data)
-        [reply] = session.pool.run([Call((), Inspect(Job(blob)), (blob,))])
-        if reply.failure is not None:
-            continue
-        facts: Facts = reply.value
-        key = Key(facts.identity, facts.triple, goal, session.compiler)
-        frames = frontend.asks_for_frames(module.flags)
-        job = Job(blob, clang=clang, frames=frames)
-        evaluate = PassEvaluator(session.pool, job, key, session.store, goal)
-        [baseline] = evaluate([start])
-        if baseline.ok and baseline.value < module.instructions * _LARGEST_BYTES_PER_INSTRUCTION:
-            name = f"{module.project}/{module.source}"
-            samples.append(Sample(name, module.project, evaluate, baseline, job))
-    projects = len({sample.project for sample in samples})
-    say(f"{len(samples)} modules of {projects} projects for {architecture}")
-    return samples
 
 
 def prepare_subjects(
