@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from planish.trace.diff import Change, Diff, short
+from planish.trace.diff import Change, Diff
+from planish.trace.names import short
 from planish.trace.ranks import Ranks
 
 _WIDEST = 120
