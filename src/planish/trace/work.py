@@ -56,7 +56,9 @@ class DeviceWork:
         return self.where(self.device == device)
 
     def where(self, mask: npt.NDArray[np.bool_]) -> DeviceWork:
-        """The part where `mask` is true."""
+        """The part where `mask` is true; itself where it is so everywhere."""
+        if mask.all():
+            return self
         return DeviceWork(
             self.row[mask], self.start[mask], self.end[mask], self.device[mask],
             self.stream[mask], self.work[mask], self.launch[mask],
