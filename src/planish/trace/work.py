@@ -28,6 +28,7 @@ _SYNCHRONISING = re.compile(
     r"Synchronize|^(cuda|hip|mtia)Memcpy(?!.*Async)|^cu(Memcpy|MemFree)(?!.*Async)"
     r"|^(cuda|hip)(Free|HostFree)$|clFinish|clWaitForEvents|^hsa_signal_wait"
 )
+_WHOLE_DEVICE = re.compile(r"(Device|Ctx|Context)Synchronize|^(cuda|hip)(Free|HostFree)$")
 _LAUNCHING = re.compile(r"Launch|Memcpy|Memset|clEnqueue|GraphExec|hipModule|hipExt", re.IGNORECASE)
 
 
@@ -117,6 +118,11 @@ def matching(table: Table, rows: Ints, pattern: re.Pattern[str]) -> npt.NDArray[
 def synchronising(table: Table) -> npt.NDArray[np.bool_]:
     """For each string of the table, whether it names a call that waits for the device."""
     return matching(table, table.events.of_kind(Kind.RUNTIME), _SYNCHRONISING)
+
+
+def whole_device(table: Table) -> npt.NDArray[np.bool_]:
+    """For each string of the table, whether it names a call that waits for all streams."""
+    return matching(table, table.events.of_kind(Kind.RUNTIME), _WHOLE_DEVICE)
 
 
 def launching(table: Table) -> npt.NDArray[np.bool_]:
