@@ -70,7 +70,7 @@ class Browser:
         self._session = found["sessionId"]
         self.call("Page.navigate", url=address)
         limit = time.monotonic() + _SECONDS
-        while self.value("document.documentElement.dataset.ready") != "yes":
+        while self.value("document.documentElement?.dataset.ready") != "yes":
             assert time.monotonic() < limit, "the page's script did not come to its end"
             time.sleep(0.05)
 

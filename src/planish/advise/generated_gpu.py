@@ -13,6 +13,7 @@ from planish.trace.events import Ints, Kind
 from planish.trace.intervals import distinct, median
 from planish.trace.marks import Mark
 from planish.trace.trace import Trace
+from planish.trace.work import DeviceWork, launch_details
 
 _SHORT = 10_000  # ns: about what a launch costs
 _FILLED = 0.75  # of the multiprocessors
@@ -37,13 +38,14 @@ class _Measured:
 def generated_gpu(trace: Trace, mark: Mark, annotations: Ints) -> Iterator[Advice]:
     """For each kernel launched inside the annotations, the first choice that should change."""
     launched = _inside(trace, annotations)
-    names = trace.events.name[launched]
+    names = trace.events.name[launched.row]
     begin, end = trace.span
     for name in distinct(names).tolist():
-        rows = launched[names == name]
+        mine = launched.where(names == name)
+        rows = mine.row
         kernel = trace.strings[name]
         result, choices = _choices(mark, kernel)
-        found = _measured(trace, rows)
+        found = _measured(trace, mine)
         change, why, share, confidence = _change(result, choices, found)
         total = int(found.length.sum())
         longest = rows[np.argsort(-found.length, kind="stable")[:_SHOWN]]
@@ -59,7 +61,7 @@ def generated_gpu(trace: Trace, mark: Mark, annotations: Ints) -> Iterator[Advic
         )  # fmt: skip
 
 
-def _inside(trace: Trace, annotations: Ints) -> Ints:
+def _inside(trace: Trace, annotations: Ints) -> DeviceWork:
     """Kernels whose launching call lies in one of the annotations, on the same thread."""
     events, work = trace.events, trace.work
     linked = work.where((work.launch >= 0) & (events.kind[work.row] == Kind.KERNEL))
@@ -71,7 +73,7 @@ def _inside(trace: Trace, annotations: Ints) -> Ints:
             (events.thread[linked.launch] == events.thread[row]) & (called >= first)
             & (called < last)
         )  # fmt: skip
-    return linked.row[found]
+    return linked.where(found)
 
 
 def _choices(mark: Mark, kernel: str) -> tuple[str, dict[str, int]]:
@@ -85,9 +87,9 @@ def _choices(mark: Mark, kernel: str) -> tuple[str, dict[str, int]]:
     return best or kernel, {n: int(v) for n, _, v in pairs if v.isdigit()}
 
 
-def _measured(trace: Trace, rows: Ints) -> _Measured:
-    events, details = trace.events, trace.table.details
-    detail = events.detail[rows]
+def _measured(trace: Trace, work: DeviceWork) -> _Measured:
+    details, rows = trace.table.details, work.row
+    detail = launch_details(trace.table, work)
     detail = detail[detail >= 0]
 
     def typical(values: np.ndarray) -> float:
@@ -95,10 +97,10 @@ def _measured(trace: Trace, rows: Ints) -> _Measured:
         middle = median(known)
         return 0.0 if math.isnan(middle) else middle
 
-    device = int(events.device[rows[0]])
+    device = int(work.device[0])
     processors = next((d.processors for d in trace.table.devices if d.index == device), 0)
     return _Measured(
-        rows, events.duration[rows], int(typical(details.grid[detail])),
+        rows, trace.events.duration[rows], int(typical(details.grid[detail])),
         int(typical(details.registers[detail])), typical(details.occupancy[detail]), processors,
     )  # fmt: skip
 

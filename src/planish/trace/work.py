@@ -22,14 +22,17 @@ class Work(IntEnum):
 
 # Kernels of NCCL, RCCL, oneCCL, NVSHMEM and MSCCL, under the names that profilers write.
 _COMMUNICATION = re.compile(
-    r"^(nccl|rccl|mscclpp?|oneccl|ccl_|nvshmem|ncclx)|ncclDevKernel|ncclKernel|mccl", re.IGNORECASE
+    r"^(nccl|rccl|hccl|mscclpp?|oneccl|ccl_|nvshmem|ncclx)|ncclDevKernel|ncclKernel|mccl",
+    re.IGNORECASE,
 )
 _SYNCHRONISING = re.compile(
     r"Synchronize|^(cuda|hip|mtia)Memcpy(?!.*Async)|^cu(Memcpy|MemFree)(?!.*Async)"
     r"|^(cuda|hip)(Free|HostFree)$|clFinish|clWaitForEvents|^hsa_signal_wait"
 )
 _WHOLE_DEVICE = re.compile(r"(Device|Ctx|Context)Synchronize|^(cuda|hip)(Free|HostFree)$")
-_LAUNCHING = re.compile(r"Launch|Memcpy|Memset|clEnqueue|GraphExec|hipModule|hipExt", re.IGNORECASE)
+_LAUNCHING = re.compile(
+    r"Launch|Memcpy|Memset|clEnqueue|GraphExec|hipModule|hipExt|job_prep_and_submit", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,18 @@ def _launches(table: Table, rows: Ints) -> Ints:
     good = (keys[place] == wanted) & (wanted > 0)
     found[good] = calls[place[good]]
     return found
+
+
+def launch_details(table: Table, work: DeviceWork) -> Ints:
+    """For each event the row of `Details` with its launch geometry: its own, or its call's; -1."""
+    events, grid = table.events, table.details.grid
+    own = events.detail[work.row].astype(np.int64)
+    linked = work.launch >= 0
+    called = np.full(len(own), -1, np.int64)
+    called[linked] = events.detail[work.launch[linked]]
+    missing = own < 0
+    missing[own >= 0] = grid[own[own >= 0]] < 0
+    return np.where(missing & (called >= 0), called, own)
 
 
 def matching(table: Table, rows: Ints, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
