@@ -61,7 +61,9 @@ def amd(number: int = 2) -> Builder:
     for link, (call, grid, block) in enumerate(calls, start=1):
         made.host(call, 100 * link, 10, cat="cuda_runtime", correlation=link, grid=grid,
                   block=block, **{"shared memory": 64 * link})  # fmt: skip
-        made.kernel(f"k{link}", 100 * link + 15, 50, link, stream=0, device=number)
+        # the kernel repeats the numbers of its call
+        made.kernel(f"k{link}", 100 * link + 15, 50, link, stream=0, device=number, grid=grid,
+                    block=block)  # fmt: skip
     made.host("hipMemcpyWithStream", 400, 10, cat="cuda_runtime", correlation=9)
     made.kernel("Memcpy HtoD (Host -> Device)", 415, 20, 9, device=number, cat="gpu_memcpy",
                 bytes=4000)  # fmt: skip

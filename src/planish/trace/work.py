@@ -109,15 +109,19 @@ def _launches(table: Table, rows: Ints) -> Ints:
 
 
 def launch_details(table: Table, work: DeviceWork) -> Ints:
-    """For each event the row of `Details` with its launch geometry: its own, or its call's; -1."""
+    """For each event the row of `Details` with its launch geometry: its call's or its own; -1.
+
+    Only ROCm's profiler writes geometry beside calls, and there the call says whether it counts
+    blocks or threads, which the event does not.
+    """
     events, grid = table.events, table.details.grid
-    own = events.detail[work.row].astype(np.int64)
-    linked = work.launch >= 0
-    called = np.full(len(own), -1, np.int64)
-    called[linked] = events.detail[work.launch[linked]]
-    missing = own < 0
-    missing[own >= 0] = grid[own[own >= 0]] < 0
-    return np.where(missing & (called >= 0), called, own)
+    found = events.detail[work.row].astype(np.int64)
+    linked = np.flatnonzero(work.launch >= 0)
+    called = events.detail[work.launch[linked]].astype(np.int64)
+    knows = called >= 0
+    knows[knows] = grid[called[knows]] >= 0
+    found[linked[knows]] = called[knows]
+    return found
 
 
 def matching(table: Table, rows: Ints, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
