@@ -59,6 +59,60 @@ def test_the_change_is_named(
     assert 1 < advice.speedup < 5
 
 
+@pytest.mark.parametrize(
+    ("recipe", "grid", "occupancy", "length", "words"),
+    [
+        ("out: m=64 n=64 k=32 warps=4 stages=3", 32, 60, 100, "m=32 n=32 or split=2"),
+        ("out: m=64 n=64 k=32 warps=4 stages=3", 4000, 60, 5, "record the launches as a graph"),
+        ("out: m=64 n=64 k=32 warps=4 stages=3", 4000, 12, 100, "warps=8"),
+        ("out: m=64 n=64 k=32 warps=4 stages=1", 4000, 60, 100, "stages=3"),
+        ("out: m=64 n=64 k=32 warps=4 stages=3", 4000, 60, 100, "try other tiles"),
+    ],
+)
+def test_the_choice_of_a_gpu_kernel_is_named(
+    tmp_path: Path, recipe: str, grid: int, occupancy: float, length: float, words: str
+) -> None:
+    name = label("GpuKernel(cuda:sm_90; out_kernel: contraction)", "cuda:sm_90", 0,
+                 f"{recipe}\nprecision: ieee")  # fmt: skip
+    made = Builder(head={"deviceProperties": [{"id": 0, "name": "H100", "numSms": 132}]})
+    known = {"registers per thread": 168, "est. achieved occupancy %": occupancy}
+    for i in range(4):
+        at = 120.0 * i
+        made.host(name, at, 10, cat="user_annotation")
+        made.call("cuLaunchKernel", at + 2, 3, i + 1)
+        made.kernel("out_kernel", at + 6, length, i + 1, grid=[grid, 1, 1], **known)
+    # launched outside of the annotation: another's
+    made.call("cuLaunchKernel", 500, 3, 99).kernel("other", 504, 100, 99, grid=[1, 1, 1])
+    found = [a for a in advise_trace(made.trace(tmp_path)) if a.rule == "generated-kernel"]
+    (advice,) = found
+    assert words in advice.title
+    assert "`out`" in advice.title
+    assert "4 launches" in advice.detail
+    assert advice.where == f"out_kernel; recipe: {recipe}; precision: ieee"
+    assert advice.evidence
+    assert 1 < advice.speedup < 5
+
+
+def test_what_planish_returns_can_be_marked() -> None:
+    """Both kinds of kernels bring what the label needs."""
+    torch = pytest.importorskip("torch")
+    import planish
+    from planish.trace.marks import marked
+
+    m, n, k = planish.axes("m n k")
+    a, b = planish.tensor("A", (64, 64)), planish.tensor("B", (64, 64))
+    product = planish.sum(k, a[m, k] * b[k, n])
+    kernels = [planish.compile(product, store=False), planish.gpu_kernel(product)]
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for kernel in kernels:
+            with marked(kernel):
+                pass
+    marks = [mark for event in profile.events() if (mark := parse_label(event.name))]
+    assert [mark.gpu for mark in marks] == [False, True]
+    assert marks[0].steps
+    assert marks[1].steps[0].startswith("out: m=")
+
+
 def test_a_kernel_under_a_profiler(tmp_path: Path) -> None:
     """End to end: compile, mark, profile with PyTorch where it is installed, advise."""
     torch = pytest.importorskip("torch")

@@ -142,7 +142,7 @@ def nvml(old: bool) -> Any:
         nvmlDeviceGetHandleByIndex=lambda i: i, nvmlDeviceGetTotalEnergyConsumption=counter,
         nvmlDeviceGetPowerUsage=lambda h: 250_000,
         nvmlDeviceGetCurrentClocksThrottleReasons=lambda h: 0x44,
-        nvmlDeviceGetUtilizationRates=busy,
+        nvmlDeviceGetUtilizationRates=busy, nvmlDeviceGetClockInfo=lambda h, kind: 1410,
     )  # fmt: skip
 
 
@@ -159,7 +159,7 @@ def test_meters(tmp_path: Path, old: bool) -> None:
     assert gpu.is_counter is not old
     assert gpu.read() == Reading(
         250.0 if old else 123.0, ("power cap", "thermal slowdown (hardware)"),
-        None if old else 0.4,
+        None if old else 0.4, 1410.0,
     )  # fmt: skip
     assert len(found.missing) == 1
 

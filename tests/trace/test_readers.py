@@ -16,6 +16,7 @@ from support.traces import Builder, training
 
 from planish.base.errors import TraceError, UsageError
 from planish.trace import chrome, jsonstream, source
+from planish.trace.columns import Columns
 from planish.trace.events import Kind, Table
 from planish.trace.read import read_table
 
@@ -258,15 +259,15 @@ def test_rescue_takes_time_in_proportion(tmp_path: Path, damage: bytes) -> None:
     place = text.index(b'"name": "op2000"')
     (tmp_path / "t.json").write_bytes(text[:place] + damage + text[place + 16 :])
     calls = 0
-    decode = chrome._Reader.decode
+    decode = chrome.decode
 
-    def counting(self: chrome._Reader, piece: bytes) -> Any:
+    def counting(piece: bytes, columns: Columns) -> Any:
         nonlocal calls
         calls += 1
-        return decode(self, piece)
+        return decode(piece, columns)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chrome._Reader, "decode", counting)
+        patch.setattr(chrome, "decode", counting)
         table = read_table(tmp_path / "t.json", salvage=True)
     assert len(table.events) == 2999
     assert calls < 25

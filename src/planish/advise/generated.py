@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from planish.advise.advice import Advice, Confidence, Evidence
+from planish.advise.generated_gpu import generated_gpu
 from planish.trace.events import HOST_WORK
 from planish.trace.intervals import distinct
 from planish.trace.marks import Mark, parse_label
@@ -28,6 +29,9 @@ def generated_kernels(trace: Trace) -> Iterator[Advice]:
         if mark is None:
             continue
         mine = rows[names == name]
+        if mark.gpu:
+            yield from generated_gpu(trace, mark, mine)
+            continue
         length = events.duration[mine]
         total = int(length.sum())
         change, why, share, confidence = _change(mark, length)

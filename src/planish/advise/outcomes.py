@@ -83,7 +83,7 @@ def chosen(found: Sequence[Advice], followed: Sequence[str]) -> list[Advice]:
             rules = ", ".join(dict.fromkeys(advice.rule for advice in found))
             raise UsageError(f"no advice of rule '{word}'", hint=f"given were: {rules or 'none'}")
         picked.append(of_rule[0])
-    return picked
+    return list(dict.fromkeys(picked))
 
 
 def keep_outcomes(store: Store, advice: Sequence[Advice], measured: float) -> list[AdviceOutcome]:

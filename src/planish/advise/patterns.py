@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from planish.advise.advice import Advice, Confidence
-from planish.gpu.sass import Function, Instruction
-from planish.gpu.slicing import Share, blame_stalls, line_of, loops
+from planish.advise.blamed import Blamed, Found
+from planish.advise.latency import code_to_reorder, loops_to_unroll
+from planish.advise.memory import spills, uncoalesced
+from planish.gpu.sass import Instruction
+from planish.gpu.slicing import line_of
 
 _SHOWN = 3
 _WIDEST = 16  # bytes that one thread loads at once, at most
@@ -31,52 +33,6 @@ _EXPENSIVE = re.compile(
 _WAITS_FOR_MEMORY = frozenset({"GMEM", "long_scoreboard", "WAITCNT"})
 _ADDRESS = re.compile(r"\[(?P<base>U?R\d+)(?:\.\w+)*(?:\+(?P<offset>-?0x[0-9a-f]+))?\]")
 _GLOBAL_LOADS = re.compile(r"^(LDG|LD|global_load|flat_load|buffer_load)")
-
-
-@dataclass(frozen=True)
-class Blamed:
-    """One function with what was measured on it.
-
-    stalls  instruction to reason to samples;  issued  instruction to samples in which it issued
-    """
-
-    function: Function
-    stalls: Mapping[int, Mapping[str, float]]
-    issued: Mapping[int, float]
-
-    @cached_property
-    def shares(self) -> list[Share]:
-        """The stalls, each blamed on what it waits for."""
-        return blame_stalls(self.function, self.stalls, self.issued)
-
-    @cached_property
-    def loops(self) -> list[frozenset[int]]:
-        """Innermost first."""
-        return loops(self.function)
-
-    @property
-    def code(self) -> Sequence[Instruction]:
-        """The instructions."""
-        return self.function.code
-
-    @cached_property
-    def by_source(self) -> dict[int, float]:
-        """Blamed samples by the instruction that is waited for."""
-        sums: dict[int, float] = defaultdict(float)
-        for share in self.shares:
-            sums[share.source] += share.amount
-        return dict(sums)
-
-    def samples(self, index: int) -> float:
-        """All samples at an instruction."""
-        return self.issued.get(index, 0.0) + sum(self.stalls.get(index, {}).values())
-
-    def loop_of(self, index: int) -> frozenset[int]:
-        """The innermost loop around an instruction, or nothing."""
-        return next((loop for loop in self.loops if index in loop), frozenset())
-
-
-Found = dict[int, float]  # instruction to samples that would go
 
 
 @dataclass(frozen=True)
@@ -272,6 +228,16 @@ PATTERNS = (
             calls, "GPA: function inlining"),
     Pattern("wide-loads", "load neighbouring values at once (float4, 128 bits a thread)",
             narrow_loads, "GPA: memory coalescing (stall elimination)"),
+    Pattern("coalescing", "let neighbouring threads access neighbouring addresses: exchange the"
+            " axes, transpose the data, or go through shared memory", uncoalesced,
+            "GPA: memory coalescing (stall elimination of the sectors fetched in vain)"),
+    Pattern("register-pressure", "stop spilling: smaller tiles, fewer values alive at once, or more"
+            " registers a thread", spills, "GPA: register reuse (stall elimination)"),
+    Pattern("loop-unrolling", "unroll the loop, so that several rounds are under way at once",
+            loops_to_unroll, "GPA: loop unrolling (latency hiding within the loop)", hides=True),
+    Pattern("code-reordering", "move independent instructions between a value and its first use"
+            " (load earlier, use later)", code_to_reorder,
+            "GPA: code reordering (latency hiding by independent instructions of the block)"),
     Pattern("shared-memory", "keep what is loaded again in each round: in a register, in shared"
             " memory, or hoisted out of the loop", invariant_loads, "GPA: shared memory use"),
     Pattern("async-copy", "copy from global to shared memory asynchronously (cp.async, TMA,"

@@ -10,10 +10,10 @@ from planish.advise.advice import Advice, Confidence, Evidence, ranked
 from planish.advise.generated import generated_kernels
 from planish.trace.blame import blame, blame_rows
 from planish.trace.critical import what_if_without
-from planish.trace.diff import short
 from planish.trace.events import Ints, Kind
 from planish.trace.idle import Cause, Idle
 from planish.trace.intervals import Intervals, distinct, gaps, overlap
+from planish.trace.names import short
 from planish.trace.ranks import Ranks
 from planish.trace.timeline import busy_intervals
 from planish.trace.trace import Trace

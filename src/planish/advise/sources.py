@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from planish.advise.advice import Advice, Confidence
-from planish.advise.patterns import Blamed, advise_patterns
+from planish.advise.blamed import Blamed
+from planish.advise.patterns import advise_patterns
 from planish.advise.stalls import ALL, ISSUED, STALLED
 from planish.base.errors import UsageError
 from planish.gpu.sass import Function

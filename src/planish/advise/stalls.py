@@ -64,13 +64,13 @@ def occupancy_speedup(issue_rate: float, warps: float, most: float) -> float:
 
 
 OPTIMISERS = (
-    Optimiser("code-reordering", "load earlier: move loads away from their uses, prefetch, unroll"
+    Optimiser("latency-hiding", "load earlier: move loads away from their uses, prefetch, unroll"
               " the loop so that several loads are in flight", ("GMEM", "LMEM", "CMEM", "TMEM"),
               hiding, "GPA: code reordering, loop unrolling (latency hiding)"),
     Optimiser("memory-access", "move fewer bytes: coalesce the accesses, use wider loads, keep"
               " reused data in shared memory", ("GMEM", "MTHR"),
               elimination, "GPA: memory transaction reduction (stall elimination)"),
-    Optimiser("local-memory", "stop spilling: fewer live registers, or more of them a thread",
+    Optimiser("register-pressure", "stop spilling: fewer live registers, or more of them a thread",
               ("LMEM",), elimination, "GPA: register reuse (stall elimination)"),
     Optimiser("strength-reduction", "use cheaper instructions: no double precision constants,"
               " reciprocal instead of division, fast math", ("PIPE", "IDEP"),

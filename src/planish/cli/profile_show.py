@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from planish.measure.energy import Clocks, clocks
 from planish.measure.profile import Profile
 
 
@@ -24,9 +25,22 @@ def show_profile(found: Profile) -> None:
         )
         for flag, count in series.flags.items():
             print(f"  {flag} in {count} of {len(series.times)} samples", file=out)
+        clock = clocks(series)
+        if clock is not None:
+            print(f"  {_clock_words(clock)}", file=out)
         if series.failed:
             print(f"  {series.failed} samples failed", file=out)
     if not found.series:
         print("no energy meter can be read on this machine", file=out)
     for why in found.missing:
         print(f"missing: {why}", file=out)
+
+
+def _clock_words(clock: Clocks) -> str:
+    if not clock.changes:
+        return f"clock {clock.mean:,.0f} MHz throughout"
+    slow = f", slow in {clock.slow:.0%} of the samples" if clock.slow else ""
+    return (
+        f"clock changed {clock.changes} times: {clock.least:,.0f} to {clock.most:,.0f} MHz,"
+        f" {clock.mean:,.0f} on average{slow}"
+    )

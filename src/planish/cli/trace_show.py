@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from planish.trace.diff import Change, Diff, short
+from planish.trace.diff import Change, Diff
+from planish.trace.names import short
 from planish.trace.ranks import Ranks
 
 _WIDEST = 120
@@ -144,11 +145,28 @@ def _energy(console: Console, rows: Sequence[dict[str, Any]]) -> None:
         if not row["covered"]:
             console.print("no sample lies in the trace's time: another run, or other clocks")
             continue
-        table = _table(("joules", "watts"), ("",))
-        for part in (*row["steps"], *row["kernels"]):
-            watts = part["joules"] / (part["time"] * 1e-9) if part["time"] else 0.0
-            table.add_row(f"{part['joules']:.2f}", f"{watts:.0f}", Text(short(part["what"])))
-        console.print(table)
+        for flag in row["flags"]:
+            console.print(f"held back: {flag}")
+        for title in ("steps", "kernels", "contexts"):
+            if row[title]:
+                _joules(console, title, row[title])
+
+
+def _joules(console: Console, title: str, rows: Sequence[dict[str, Any]]) -> None:
+    table = _table(("joules", "time", "watts"), (_ENERGY_OF[title],))
+    for part in rows:
+        watts = part["joules"] / (part["time"] * 1e-9) if part["time"] else 0.0
+        flags = f" ({'; '.join(part['flags'])})" if part["flags"] else ""
+        room = _room(console, 32)
+        what = part["what"]
+        name = _inner(what, room) if title == "contexts" else _clip(short(what), room)
+        table.add_row(
+            f"{part['joules']:.2f}", time(part["time"]), f"{watts:.0f}", Text(name + flags)
+        )
+    console.print(table)
+
+
+_ENERGY_OF = {"steps": "step", "kernels": "kernel", "contexts": "calling context"}
 
 
 def show_ranks(ranks: Ranks) -> None:
@@ -238,6 +256,11 @@ def _path_words(path: Sequence[str], width: int) -> str:
             break
         words = longer
     return words
+
+
+def _inner(text: str, width: int) -> str:
+    """The inner end of a calling context that is one text."""
+    return _path_words(text.split(" > "), width)
 
 
 def _clip(text: str, width: int) -> str:

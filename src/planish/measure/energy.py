@@ -22,19 +22,23 @@ Times = npt.NDArray[np.int64]
 Joules = npt.NDArray[np.float64]
 
 _GAP = 10.0  # sampling periods between two samples: more than that is a gap
+_SAME_CLOCK = 0.01  # relative: drivers report a steady clock to a step or two
+_SLOW_CLOCK = 0.95  # of the fastest clock seen: below that, work took notably longer
 
 
 @dataclass(frozen=True)
 class Reading:
     """What a source says now: joules (counter) or watts, and flags such as throttling.
 
-    busy  the share of the time since the driver's last look in which the device worked
-          (None where the source does not know it)
+    busy   the share of the time since the driver's last look in which the device worked
+           (None where the source does not know it)
+    clock  of the compute units in MHz (0 where the source does not know it)
     """
 
     value: float
     flags: tuple[str, ...] = ()
     busy: float | None = None
+    clock: float = 0.0
 
 
 class Source(Protocol):
@@ -56,7 +60,12 @@ class Source(Protocol):
 
 @dataclass
 class Series:
-    """Samples of one source: times in nanoseconds since the epoch, joules or watts."""
+    """Samples of one source: times in nanoseconds since the epoch, joules or watts.
+
+    flags   what limited the device, with the number of samples that say so
+    limits  the same by sample: flags joined by "; ", "" where nothing limited it
+    clocks  MHz by sample, 0 where unknown
+    """
 
     name: str
     is_counter: bool
@@ -66,11 +75,28 @@ class Series:
     flags: dict[str, int] = field(default_factory=dict)
     failed: int = 0
     busy: list[float] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
+    clocks: list[float] = field(default_factory=list)
 
     @property
     def utilisation(self) -> float | None:
         """Mean of the samples that say how busy the device was; None where none does."""
         return sum(self.busy) / len(self.busy) if self.busy else None
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The clock of a device over its samples, in MHz.
+
+    changes  how often it differed from the sample before by more than a percent
+    slow     share of the samples below 95 % of the fastest
+    """
+
+    least: float
+    mean: float
+    most: float
+    changes: int
+    slow: float
 
 
 @dataclass(frozen=True)
@@ -134,6 +160,40 @@ def energy(series: Series, start: int, end: int, period: float) -> Energy:
     return Energy(joules, length * 1e-9, covered / length if length > 0 else 0.0)
 
 
+def clocks(series: Series) -> Clocks | None:
+    """None where no sample knows the clock."""
+    known = np.array([clock for clock in series.clocks if clock > 0])
+    if not len(known):
+        return None
+    steps = np.abs(np.diff(known)) > _SAME_CLOCK * known[:-1]
+    most = float(known.max())
+    return Clocks(
+        float(known.min()), float(known.mean()), most, int(steps.sum()),
+        float((known < _SLOW_CLOCK * most).mean()),
+    )  # fmt: skip
+
+
+def limited(series: Series, start: int, end: int) -> tuple[str, ...]:
+    """What held the device back from `start` to `end`: throttling, and a clock below its fastest.
+
+    Of the samples inside; where a stretch is shorter than the period, of the nearest one.
+    """
+    times = np.array(series.times, np.int64)
+    if not len(times):
+        return ()
+    first, last = np.searchsorted(times, [start, end])
+    if first == last:
+        first = int(np.argmin(np.abs(times - (start + end) // 2)))
+        last = first + 1
+    words = [word for text in series.limits[first:last] if text for word in text.split("; ")]
+    found = list(dict.fromkeys(words))
+    most = max(series.clocks, default=0.0)
+    known = [clock for clock in series.clocks[first:last] if clock > 0]
+    if known and (mean := sum(known) / len(known)) < _SLOW_CLOCK * most:
+        found.append(f"clock {mean:,.0f} of {most:,.0f} MHz")
+    return tuple(found)
+
+
 class Sampler(Closing):
     """Reads the sources every `period` seconds in a thread, and once more at the end."""
 
@@ -169,6 +229,8 @@ class Sampler(Closing):
                 continue
             series.times.append((before + after) // 2)
             series.values.append(reading.value)
+            series.limits.append("; ".join(reading.flags))
+            series.clocks.append(reading.clock)
             if reading.busy is not None:
                 series.busy.append(reading.busy)
             for flag in reading.flags:

@@ -24,6 +24,9 @@ _THROTTLED = {
 }  # fmt: skip
 
 
+_NVML_CLOCK_SM = 1
+
+
 @dataclass(frozen=True)
 class FileMeter:
     """One file of /sys with micro-joules (counter) or micro-watts."""
@@ -63,7 +66,13 @@ class Nvml:
         except self.library.NVMLError as error:
             raise OSError(f"NVML: {error}") from error
         flags = tuple(words for bit, words in _THROTTLED.items() if reasons & bit)
-        return Reading(value, flags, self._busy())
+        return Reading(value, flags, self._busy(), self._clock())
+
+    def _clock(self) -> float:
+        try:
+            return float(self.library.nvmlDeviceGetClockInfo(self.handle, _NVML_CLOCK_SM))
+        except self.library.NVMLError:
+            return 0.0
 
     def _busy(self) -> float | None:
         """The share of time in which a kernel ran; MIG instances and old drivers have none."""
@@ -93,7 +102,18 @@ class AmdSmi:
             flags = self._throttled()
         except self.library.AmdSmiException as error:
             raise OSError(f"AMD SMI: {error}") from error
-        return Reading(value, flags, self._busy())
+        return Reading(value, flags, self._busy(), self._clock())
+
+    def _clock(self) -> float:
+        ask = getattr(self.library, "amdsmi_get_clock_info", None)
+        if ask is None:
+            return 0.0
+        try:
+            found: Any = ask(self.handle, self.library.AmdSmiClkType.GFX)
+        except self.library.AmdSmiException:
+            return 0.0
+        clock: Any = found.get("clk", found.get("cur_clk"))  # the key has changed once
+        return float(clock) if _is_number(clock) else 0.0
 
     def _busy(self) -> float | None:
         ask = getattr(self.library, "amdsmi_get_gpu_activity", None)

@@ -14,7 +14,7 @@ from typing import Any
 
 from planish.base.errors import UsageError
 from planish.base.files import read_bytes, write_atomic
-from planish.measure.energy import Energy, Sampler, Series, energy
+from planish.measure.energy import Energy, Sampler, Series, clocks, energy
 from planish.measure.meters import Meters, find_meters
 
 _VERSION = 1
@@ -56,6 +56,7 @@ class Profile:
                 "name": series.name, "joules": spent.joules, "watts": spent.watts,
                 "covered": spent.covered, "samples": len(series.times), "failed": series.failed,
                 "flags": series.flags, "utilisation": series.utilisation,
+                "clock": asdict(clock) if (clock := clocks(series)) else None,
             }
             for series, spent in zip(self.series, self.energy, strict=True)
         ]  # fmt: skip

@@ -55,16 +55,22 @@ def blame(table: Table, host: Host, threads: Sequence[Segments], idle: Idle) -> 
     pays only while none of them runs.
     """
     own = np.zeros(len(host.tree), np.int64)
-    names = table.events.name[host.row]
-    asleep, delegates = waiting(table)[names], delegating(table)[names]
-    running = _chosen(threads, ~asleep & ~delegates)
-    blocked = _chosen(threads, delegates & ~asleep)
+    running, blocked = awake(table, host, threads)
     both = running + blocked
     step = max(1, _CHUNK // max(1, len(both)))
     for begin in range(0, len(idle), step):
         part = slice(begin, begin + step)
         _charge_part(own, host, running, blocked, idle.start[part], idle.end[part])
     return Blame(own, _inclusive(host, own))
+
+
+def awake(
+    table: Table, host: Host, threads: Sequence[Segments]
+) -> tuple[list[Segments], list[Segments]]:
+    """The segments in which threads run, and those in which others do their work for them."""
+    names = table.events.name[host.row]
+    asleep, delegates = waiting(table)[names], delegating(table)[names]
+    return _chosen(threads, ~asleep & ~delegates), _chosen(threads, delegates & ~asleep)
 
 
 def _charge_part(

@@ -82,13 +82,17 @@ def replay(graph: Graph, duration: Ints, free: Flags) -> tuple[Ints, Ints]:
     # A call may wait for a device event that it launched itself or that started after it: ends of
     # synchronising calls are settled when first asked for, in the order of the awaited event.
     pending = _settling_order(graph)
+    joined: dict[int, list[int]] = {}
+    for call, last in zip(*(side.tolist() for side in graph.joined), strict=True):
+        joined.setdefault(call, []).append(last)
     for node in pending.tolist():
         if node < 0:
             node = -node - 1
             other = awaited[node]
             tail = end[node] - end[other]
             own = new_start[node] + lengths[node]
-            new_end[node] = own if loose[node] else max(own, new_end[other] + tail)
+            ends = [new_end[last] for last in joined.get(node, ())]
+            new_end[node] = own if loose[node] else max(own, new_end[other] + tail, *ends)
             continue
         befores = [
             (times[before], new[before])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from planish.trace.idle import Cause
+from planish.trace.names import short
 from planish.trace.trace import Trace
-
-# Template arguments and tile sizes change with library versions; the function stays.
-_ARGUMENTS = re.compile(r"\(.*$")
 
 
 @dataclass(frozen=True)
@@ -113,12 +110,3 @@ def _merge(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int]]
         old, new = before.get(name, (0, 0)), after.get(name, (0, 0))
         made.append(Change(name, old[0], new[0], old[1], new[1]))
     return made
-
-
-def short(name: str) -> str:
-    """A kernel's name without its arguments; template arguments stay, they choose the code."""
-    if name.startswith(("Memcpy", "Memset")):
-        return name
-    text = name.removeprefix("void ")
-    shortened = _ARGUMENTS.sub("", text.replace("(anonymous namespace)", "{anonymous}"))
-    return shortened.replace("{anonymous}", "(anonymous namespace)").strip() or name

@@ -7,7 +7,8 @@ Each starts when all that it waits for has ended:
   dependency by an event record, which profilers do not write);
 - a host call waits for the thread's previous call; the first one of a stretch of activity, and
   the first one behind a backward pass, for the last call that any other thread made before it;
-- a synchronising call returns after the last device event that ended while it ran.
+- a synchronising call returns after the last device event that ended while it ran; one for the
+  whole device after the last event of each stream as well, which may come to be the later one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from planish.trace.contexts import Host, delegating
 from planish.trace.events import Flags, Ints, Kind, Narrow, Table, index_type, indices
 from planish.trace.intervals import distinct, numbered
-from planish.trace.work import DeviceWork, synchronising
+from planish.trace.work import DeviceWork, synchronising, whole_device
 
 _NEAR = 10_000  # nanoseconds: an event that ended so shortly before is taken for what was awaited
 
@@ -33,6 +34,8 @@ class Graph:
     after    for each node up to two nodes whose END it waits for (-1: none)
     launch   the call whose START it waits for (-1: none)
     awaited  for synchronising calls the device event whose end they wait for (-1: none)
+    joined   calls that wait for a whole device, and the last events of its streams before their
+             end: pairs of nodes
     """
 
     row: Narrow
@@ -42,6 +45,7 @@ class Graph:
     after: tuple[Narrow, Narrow]
     launch: Narrow
     awaited: Narrow
+    joined: tuple[Narrow, Narrow]
 
     def __len__(self) -> int:
         return len(self.row)
@@ -67,7 +71,8 @@ def build_graph(table: Table, work: DeviceWork, host: Host) -> Graph:
     launch[launch >= np.arange(len(rows))] = -1  # clocks that do not agree
     first, second = _waits(table, work, host, rows, device, start, end, launch, node_of)
     awaited = _awaited(table, rows, device, start, end)
-    return Graph(rows, start, end, device, (first, second), launch, awaited)
+    joined = _joined(table, rows, device, start, end, awaited)
+    return Graph(rows, start, end, device, (first, second), launch, awaited, joined)
 
 
 def _outermost_calls(table: Table, host: Host) -> Ints:
@@ -204,3 +209,25 @@ def _awaited(table: Table, rows: Ints, device: Flags, start: Ints, end: Ints) ->
     good = end[last] > start[syncs]
     found[syncs[good]] = last[good]
     return found
+
+
+def _joined(
+    table: Table, rows: Ints, device: Flags, start: Ints, end: Ints, awaited: Ints
+) -> tuple[Narrow, Narrow]:
+    """Calls that waited for a whole device, each with the last event of every stream of it."""
+    events = table.events
+    syncs = np.flatnonzero((awaited >= 0) & whole_device(table)[events.name[rows]])
+    found = [(syncs[:0], syncs[:0])]
+    if len(syncs):
+        nodes = np.flatnonzero(device & (end > start))
+        lane = _lanes(table, rows, device)[nodes]
+        owner = events.device[rows[awaited[syncs]]]
+        for number in distinct(lane).tolist():
+            mine = nodes[lane == number]
+            mine = mine[np.argsort(end[mine], kind="stable")]
+            place = np.searchsorted(end[mine], end[syncs], side="right") - 1
+            last = mine[np.maximum(place, 0)]
+            good = (place >= 0) & (events.device[rows[last]] == owner) & (last != awaited[syncs])
+            found.append((syncs[good], last[good]))
+    calls, last = (indices(np.concatenate(side), len(rows)) for side in zip(*found, strict=True))
+    return calls, last

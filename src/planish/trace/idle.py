@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -135,11 +136,15 @@ def _idle(
     if stream is not None:
         beside = _beside(all_work.where((all_work.device == device) & (all_work.stream != stream)))
     # gaps follow each other, and so do the parts: no part is sorted into another
-    parts = [
-        _part(table, state, mine, holes, range(at, min(at + _PART, len(holes))), beside)
-        for at in range(0, max(1, len(holes)), _PART)
-    ]
-    return Idle(device, stream, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+    columns: list[list[npt.NDArray[Any]]] = [[] for _ in range(6)]
+    for at in range(0, max(1, len(holes)), _PART):
+        numbers = range(at, min(at + _PART, len(holes)))
+        for column, values in zip(
+            columns, _part(table, state, mine, holes, numbers, beside), strict=True
+        ):
+            column.append(values)
+    # one column after the other, so that not all of them are held twice
+    return Idle(device, stream, *(np.concatenate(columns.pop(0)) for _ in range(6)))
 
 
 def _part(

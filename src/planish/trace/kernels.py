@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from planish.trace.events import ABSENT, Ints, Kind, Table
 from planish.trace.intervals import distinct, median
-from planish.trace.work import DeviceWork, Work
+from planish.trace.work import DeviceWork, Work, launch_details
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ def kernel_rows(table: Table, work: DeviceWork) -> list[KernelRow]:
     names = table.events.name[kernels.row]
     duration = kernels.end - kernels.start
     order = np.lexsort((duration, names))
-    names, duration, rows = names[order], duration[order], kernels.row[order]
+    names, duration = names[order], duration[order]
+    detail = launch_details(table, kernels)[order]
     classes = kernels.work[order]
     first = np.flatnonzero(np.concatenate(([True], names[1:] != names[:-1])))
     count = np.diff(np.append(first, len(names)))
@@ -102,16 +103,15 @@ def kernel_rows(table: Table, work: DeviceWork) -> list[KernelRow]:
             float(median[i]),
             math.sqrt(spread[i] / size),
             int(total[i]) / whole,
-            *_typical(table, rows[begin : begin + size]),
+            *_typical(table, detail[begin : begin + size]),
         )
         for i, (begin, size) in enumerate(zip(first.tolist(), count.tolist(), strict=True))
     ]
     return sorted(made, key=lambda row: (-row.total, row.name))
 
 
-def _typical(table: Table, rows: Ints) -> tuple[int, int, int, int, float]:
+def _typical(table: Table, detail: Ints) -> tuple[int, int, int, int, float]:
     """Upper medians of the launch geometry and resources; ABSENT (nan) where unknown."""
-    detail = table.events.detail[rows]
     detail = detail[detail >= 0]
     d = table.details
 

@@ -24,12 +24,20 @@ _LONGEST = 1000
 
 @dataclass(frozen=True)
 class Mark:
-    """A generated kernel: its program, what it was made for, and its schedule's steps."""
+    """A generated kernel: its program, what it was made for, and its schedule's steps.
+
+    steps  of a loop schedule; for a GPU the choices of each kernel, as in its recipe
+    """
 
     program: str
     target: str
     threads: int
     steps: tuple[str, ...]
+
+    @property
+    def gpu(self) -> bool:
+        """Whether it was made for a GPU: then its time is that of what it launches."""
+        return self.target.startswith(("cuda:", "hip:"))
 
 
 def label(program: str, target: str, threads: int, schedule: str) -> str:
@@ -53,12 +61,14 @@ def parse_label(name: str) -> Mark | None:
 def marked(kernel: Any) -> Iterator[None]:
     """Annotate what runs inside with this kernel's label, where PyTorch is in use.
 
-    kernel  what `planish.compile` returns (its program, target, threads and schedule are asked)
+    kernel  what `planish.compile` or `planish.gpu_kernel` returns (its target and schedule, or
+            recipe, are asked)
     """
     torch = sys.modules.get("torch")
     if torch is None:
         yield
         return
-    name = label(repr(kernel), kernel.target, kernel.threads, str(kernel.schedule))
+    steps = kernel.recipe if hasattr(kernel, "recipe") else str(kernel.schedule)
+    name = label(repr(kernel), kernel.target, getattr(kernel, "threads", 0), steps)
     with torch.profiler.record_function(name):
         yield

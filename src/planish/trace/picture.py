@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from planish.base.errors import UsageError
-from planish.trace.diff import short
 from planish.trace.idle import Cause
 from planish.trace.intervals import distinct, union
+from planish.trace.names import short
 from planish.trace.trace import Trace
 from planish.trace.work import Work
 
@@ -97,6 +97,7 @@ def _timeline(axes: Any, trace: Trace) -> None:
         labels.append(label)
     axes.set_yticks(np.arange(len(labels)) + 0.42, labels)
     axes.set_xlim(0, x[-1])
+    axes.set_ylim(0, len(labels))
     axes.set_xlabel("ms from the first event; the height is the share of the time")
     _legend(axes, trace)
     hidden = len(trace.streams) - len(lanes)
@@ -117,7 +118,7 @@ def _legend(axes: Any, trace: Trace) -> None:
 
 def _idle(axes: Any, trace: Trace) -> None:
     rows = sorted(
-        ((row.own, row.path[-1] if row.path else "(nothing traced)")
+        ((row.own, " > ".join(row.path[-2:]) or "(nothing traced)")
          for device in trace.devices for row in trace.blame(device, _BARS)),
         reverse=True,
     )[:_BARS]  # fmt: skip

@@ -22,13 +22,17 @@ class Work(IntEnum):
 
 # Kernels of NCCL, RCCL, oneCCL, NVSHMEM and MSCCL, under the names that profilers write.
 _COMMUNICATION = re.compile(
-    r"^(nccl|rccl|mscclpp?|oneccl|ccl_|nvshmem|ncclx)|ncclDevKernel|ncclKernel|mccl", re.IGNORECASE
+    r"^(nccl|rccl|hccl|mscclpp?|oneccl|ccl_|nvshmem|ncclx)|ncclDevKernel|ncclKernel|mccl",
+    re.IGNORECASE,
 )
 _SYNCHRONISING = re.compile(
     r"Synchronize|^(cuda|hip|mtia)Memcpy(?!.*Async)|^cu(Memcpy|MemFree)(?!.*Async)"
     r"|^(cuda|hip)(Free|HostFree)$|clFinish|clWaitForEvents|^hsa_signal_wait"
 )
-_LAUNCHING = re.compile(r"Launch|Memcpy|Memset|clEnqueue|GraphExec|hipModule|hipExt", re.IGNORECASE)
+_WHOLE_DEVICE = re.compile(r"(Device|Ctx|Context)Synchronize|^(cuda|hip)(Free|HostFree)$")
+_LAUNCHING = re.compile(
+    r"Launch|Memcpy|Memset|clEnqueue|GraphExec|hipModule|hipExt|job_prep_and_submit", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,9 @@ class DeviceWork:
         return self.where(self.device == device)
 
     def where(self, mask: npt.NDArray[np.bool_]) -> DeviceWork:
-        """The part where `mask` is true."""
+        """The part where `mask` is true; itself where it is so everywhere."""
+        if mask.all():
+            return self
         return DeviceWork(
             self.row[mask], self.start[mask], self.end[mask], self.device[mask],
             self.stream[mask], self.work[mask], self.launch[mask],
@@ -102,6 +108,22 @@ def _launches(table: Table, rows: Ints) -> Ints:
     return found
 
 
+def launch_details(table: Table, work: DeviceWork) -> Ints:
+    """For each event the row of `Details` with its launch geometry: its call's or its own; -1.
+
+    Only ROCm's profiler writes geometry beside calls, and there the call says whether it counts
+    blocks or threads, which the event does not.
+    """
+    events, grid = table.events, table.details.grid
+    found = events.detail[work.row].astype(np.int64)
+    linked = np.flatnonzero(work.launch >= 0)
+    called = events.detail[work.launch[linked]].astype(np.int64)
+    knows = called >= 0
+    knows[knows] = grid[called[knows]] >= 0
+    found[linked[knows]] = called[knows]
+    return found
+
+
 def matching(table: Table, rows: Ints, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
     """For each string of the table, whether it names one of the rows and matches."""
     found = np.zeros(max(1, len(table.strings)), np.bool_)
@@ -115,6 +137,11 @@ def matching(table: Table, rows: Ints, pattern: re.Pattern[str]) -> npt.NDArray[
 def synchronising(table: Table) -> npt.NDArray[np.bool_]:
     """For each string of the table, whether it names a call that waits for the device."""
     return matching(table, table.events.of_kind(Kind.RUNTIME), _SYNCHRONISING)
+
+
+def whole_device(table: Table) -> npt.NDArray[np.bool_]:
+    """For each string of the table, whether it names a call that waits for all streams."""
+    return matching(table, table.events.of_kind(Kind.RUNTIME), _WHOLE_DEVICE)
 
 
 def launching(table: Table) -> npt.NDArray[np.bool_]:
