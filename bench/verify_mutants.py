@@ -4,7 +4,8 @@
 
 Functions of the corpus are simplified by LLVM, freed of all that makes poison (flags, metadata,
 alignments) and broken in one place: operands swapped, a constant, a predicate or an operation
-changed, a load moved across a store, a store dropped. What counts as a mutant that differs is
+changed, a load moved across a store, a store dropped, a flag (nsw, nuw, nneg, samesign) claimed
+that does not hold and made use of by LLVM's own passes. What counts as a mutant that differs is
 judged apart from the verifier: a C program, compiled by gcc with inputs of its own, calls all
 versions and compares results and memory. Finished functions are appended to FOLDER/mutants.jsonl,
 so that a run that was stopped goes on.
@@ -14,12 +15,14 @@ from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 import json
 import random
 import re
 import shlex
 import statistics
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from planish.base.records import Grade
@@ -31,8 +34,13 @@ from planish.proc.pool import Call, Pool
 from planish.verify.verify import Limits, Verifier
 
 _SIMPLIFY = "function(sroa,simplifycfg)"
-_MOST_INSTRUCTIONS = 60
-_MOST_OF_ONE = 8  # mutants of one function
+_MOST_INSTRUCTIONS = 120
+_MOST_OF_ONE = 16  # mutants of one function
+_MOST_FUNCTIONS = 12  # of one module
+# What makes use of a flag; a mutant of another kind stays as it is.
+_EXPLOIT = (
+    "function(instcombine<no-verify-fixpoint>,gvn,simplifycfg,instcombine<no-verify-fixpoint>)"
+)
 _INPUTS = 200
 _SECONDS = 10.0
 _FLAGS = re.compile(r" (nsw|nuw|nusw|inbounds|exact|disjoint|nneg|samesign|noalias|nonnull|noundef"
@@ -51,6 +59,12 @@ _C = {"i1": "unsigned char", "i8": "unsigned char", "i16": "unsigned short", "i3
 _BINARY = re.compile(r"( = (?:sub|shl|lshr|ashr) i\d+) (\S+), (\S+)$")
 _CONSTANT = re.compile(r"( = (?:add|sub|mul|and|or|xor|icmp)[a-z ]* i\d+ \S+,) (-?\d+)$")
 _PREDICATES = {"slt": "sle", "ult": "ule", "eq": "ne", "ne": "eq", "sgt": "sge", "ugt": "ult"}
+FLAG = "flag claimed"
+_CLAIMS = (
+    (r" = (?:add|sub|mul|shl) ", ("nsw", "nuw", "nuw nsw")),
+    (r" = zext ", ("nneg",)),
+    (r" icmp (?=[su][lg])", ("samesign",)),
+)
 _OPERATIONS = {"add": "sub", "and": "or", "lshr": "ashr", "zext": "sext", "sext": "zext"}
 
 
@@ -140,14 +154,10 @@ def _functions(
         if result not in _C or len(kinds) > 6 or any(kind not in _C for kind in kinds):
             continue
         lines[0] = f"define {result} @NAME({head[3]}) {{"
-        places = [at for at in range(1, len(lines)) if _broken(lines, at)]
-        mutants = []
-        for at in rng.sample(places, min(_MOST_OF_ONE, len(places))):
-            new, kind = _broken(lines, at) or ([], "")
-            mutants.append(("\n".join(new), kind))
+        mutants = _exploited(_mutants(lines, rng), pool)
         if mutants:
             found.append((head[2], "\n".join(lines), mutants))
-    return rng.sample(found, min(5, len(found)))
+    return rng.sample(found, min(_MOST_FUNCTIONS, len(found)))
 
 
 def _module(functions: dict[str, str]) -> str:
@@ -247,30 +257,84 @@ int main(void) {{
 """
 
 
-def _broken(lines: list[str], at: int) -> tuple[list[str], str] | None:
-    """The lines with one changed, and how; None where there is nothing to change."""
-    line = lines[at]
+def _mutants(lines: list[str], rng: random.Random) -> list[tuple[str, str]]:
+    """(mutant, what was done), the kinds in turn, each at places that chance picks."""
+    kinds: dict[str, list[str]] = {}
+    for at in range(1, len(lines)):
+        for new, kind in _broken(lines, at):
+            kinds.setdefault(kind, []).append("\n".join(new))
+    for some in kinds.values():
+        rng.shuffle(some)
+    turns = itertools.zip_longest(
+        *([(text, kind) for text in some] for kind, some in kinds.items())
+    )
+    return [one for turn in turns for one in turn if one is not None][:_MOST_OF_ONE]
+
+
+def _exploited(mutants: list[tuple[str, str]], pool: Pool) -> list[tuple[str, str]]:
+    """Where a flag was claimed, what LLVM's passes make of it; the others as they are."""
+    flagged = [at for at, (_, kind) in enumerate(mutants) if kind == FLAG]
+    found = list(mutants)
+    for at in flagged:
+        pool.keep("flag", _module({"NAME": mutants[at][0]}).encode())
+        build = Build(Job("flag", for_size=False), Recipe((_EXPLOIT,)), emit=False, keep=("ll",))
+        [reply] = pool.run([Call((), build, ("flag",))])
+        pool.forget("flag")
+        text = reply.value.artefacts["ll"].decode() if reply.failure is None else ""
+        match = re.search(r"^define [^\n]*\{\n.*?^\}", text, re.M | re.S)
+        whole = re.sub(r" #\d+ \{$", " {", match[0], count=1, flags=re.M) if match else ""
+        found[at] = (whole, FLAG)
+    return [(text, kind) for text, kind in found if text]
+
+
+def _broken(lines: list[str], at: int) -> Iterator[tuple[list[str], str]]:
+    """The lines with one changed, and how, for each way there is."""
+    for new, kind in _changed(lines[at]):
+        yield [*lines[:at], *([new] if new else []), *lines[at + 1 :]], kind
+    if lines[at].lstrip().startswith("store "):
+        moved = _moved(lines, at)
+        if moved:
+            yield moved, "load moved across a store"
+
+
+def _changed(line: str) -> Iterator[tuple[str, str]]:
+    """What can be put in place of a line."""
     swapped = _BINARY.search(line)
     if swapped and swapped[2] != swapped[3]:
-        new = f"{line[: swapped.start()]}{swapped[1]} {swapped[3]}, {swapped[2]}"
-        return [*lines[:at], new, *lines[at + 1 :]], "operands swapped"
+        yield (
+            f"{line[: swapped.start()]}{swapped[1]} {swapped[3]}, {swapped[2]}",
+            "operands swapped",
+        )
     constant = _CONSTANT.search(line)
     if constant:
-        new = f"{line[: constant.start()]}{constant[1]} {int(constant[2]) + 1}"
-        return [*lines[:at], new, *lines[at + 1 :]], "constant changed"
+        number = int(constant[2]) + 1
+        yield f"{line[: constant.start()]}{constant[1]} {number}", "constant changed"
     compared = re.search(r" icmp (\w+) ", line)
     if compared and compared[1] in _PREDICATES:
         new = line.replace(compared[0], f" icmp {_PREDICATES[compared[1]]} ")
-        return [*lines[:at], new, *lines[at + 1 :]], "predicate changed"
+        yield new, "predicate changed"
     operation = re.search(r" = (add|and|lshr|zext|sext) ", line)
-    if operation and "nneg" not in line and " i1 " not in line:
+    if operation and " i1 " not in line:
         new = line.replace(operation[0], f" = {_OPERATIONS[operation[1]]} ")
-        return [*lines[:at], new, *lines[at + 1 :]], "operation replaced"
+        yield new, "operation replaced"
+    for pattern, flags in _CLAIMS:
+        claimed = re.search(pattern, line)
+        if claimed and " i1 " not in line:
+            for flag in flags:
+                yield line.replace(claimed[0], f"{claimed[0]}{flag} "), FLAG
     if line.lstrip().startswith("store "):
-        return [*lines[:at], *lines[at + 1 :]], "store dropped"
-    if " load " in line and at and lines[at - 1].lstrip().startswith("store "):
-        return [*lines[: at - 1], line, lines[at - 1], *lines[at + 1 :]], "load moved up"
-    return None
+        yield "", "store dropped"
+
+
+def _moved(lines: list[str], at: int) -> list[str]:
+    """The store below the next load of its block; nothing where there is none."""
+    for there in range(at + 1, len(lines)):
+        line = lines[there]
+        if " = load " in line:
+            return [*lines[:at], *lines[at + 1 : there + 1], lines[at], *lines[there + 1 :]]
+        if line.lstrip().startswith(("store ", "br ", "ret ", "switch ")) or not line:
+            break
+    return []
 
 
 if __name__ == "__main__":

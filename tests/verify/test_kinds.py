@@ -367,6 +367,7 @@ e:
 )
 def test_what_is_not_supported_is_named(body: str, named: str, verifier: Verifier) -> None:
     text = f"define i32 @f(ptr %p) {{\n  {body}\n}}".encode()
-    [one] = verifier.verify(text, text + b"\n", limits=LIMITS).functions
+    other = text.replace(b"{\n", b"{\n  %changed = ptrtoint ptr %p to i64\n")
+    [one] = verifier.verify(text, other, limits=LIMITS).functions
     assert one.grade is Grade.UNKNOWN and one.unsupported
     assert named in one.reason

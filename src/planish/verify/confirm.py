@@ -19,6 +19,7 @@ from planish.verify.ir import Function, Global
 from planish.verify.native import ZONE, ZONE_SIZE, Input, Result
 from planish.verify.refine import Query
 from planish.verify.requests import FunctionVerdict, Validate
+from planish.verify.shared import Shared
 from planish.verify.terms import BOOL, FALSE, INDEX, MEMORY, TRUE, Term
 from planish.verify.values import Scalar
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_PROBES = 400
 _ROOM = 256  # bytes behind a pointer argument
-_RUN_SECONDS = 2.0
+_PATIENCE = native.Patience(seconds=2.0)
 _NOT = "a counterexample was found, but not confirmed: "
 
 
@@ -90,7 +91,7 @@ def _claim(query: Query, request: Validate, names: Sequence[str]) -> tuple[Claim
     scalars, probes = _wanted(query)
     wanted = [*scalars, *(term for probe in probes for term in (probe[1], probe[2]))]
     apart, together = _layouts(query)
-    untyped = _types_apart(query)
+    untyped = types_apart(query.shared)
     layouts = (apart,) if query.shared.restricts_aliasing else (apart, together, TRUE)
     for extra in layouts:
         claim = t.and_(query.violation, extra, untyped)
@@ -144,10 +145,10 @@ def _layouts(query: Query) -> tuple[Term, Term]:
     return t.and_(*apart, *inside), t.and_(*together, *inside)
 
 
-def _types_apart(query: Query) -> Term:
+def types_apart(shared: Shared) -> Term:
     """Accesses of the source under different type tags do not overlap (stronger than tbaa)."""
     found = []
-    accesses = query.shared.accesses
+    accesses = shared.accesses
     for at, (tag, place, size, when) in enumerate(accesses):
         for other, there, length, also in accesses[:at]:
             if tag == other:
@@ -275,17 +276,18 @@ def _input(case: Case, query: Query, claim: Claim) -> Input | None:
             return None
         held = claim.scalars.get(meaning.bits, t.bv(0, 1))
         arguments.append(t.value_of(held))
-    zone: dict[int, int] = {}
+    zone = bytearray(ZONE_SIZE)
     contents = {name: bytearray(known.size) for name, known in run_globals(case, query).items()}
     for at, value in claim.arrays.get(query.shared.memory, {}).items():
         if ZONE <= at < ZONE + ZONE_SIZE:
-            zone[at] = value & 0xFF
+            zone[at - ZONE] = value & 0xFF
             continue
         for name, known in run_globals(case, query).items():
             [base] = rebuild.substitute([query.shared.address(name)[1]], claim.scalars)
             if base.constant and 0 <= at - t.value_of(base) < known.size:
                 contents[name][at - t.value_of(base)] = value & 0xFF
-    return Input(tuple(arguments), zone, {name: bytes(held) for name, held in contents.items()})
+    globals_ = {name: bytes(bytes_) for name, bytes_ in contents.items()}
+    return Input(tuple(arguments), bytes(zone).rstrip(b"\0"), globals_)
 
 
 def run_globals(case: Case, query: Query) -> dict[str, Global]:
@@ -326,7 +328,7 @@ def _run(case: Case, given: Input) -> tuple[Result, Result]:
     found = []
     for module, function in ((case.before, case.source), (case.after, case.target)):
         code = native.compile_function(case.library, module, function.name, list(sizes))
-        found += native.run(case.library, code, function, [given], sizes, seconds=_RUN_SECONDS)
+        found += native.run(case.library, code, function, [given], sizes, _PATIENCE)
     return found[0], found[1]
 
 

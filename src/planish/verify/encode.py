@@ -169,8 +169,7 @@ def _visit(walk: _Walk, node: Node) -> None:
     condition, state = _join(edges)
     machine = walk.machine
     machine.condition, machine.state = condition, state
-    # Not at every block: asking for the time takes a while itself.
-    if machine.steps & 15 == 0 and time.process_time() > machine.shared.deadline:
+    if time.process_time() > machine.shared.deadline:
         raise Unsupported("too much to encode in the time")
     certain = tuple(max(counts) for counts in zip(*(e.certain for e in edges), strict=True))
     walk.entered[node] = condition
