@@ -1,4 +1,4 @@
-"""The calls themselves, in forked processes: one follows another until one faults or hangs."""
+"""The calls themselves, in a forked process: one after another, whether they fault or return."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import ctypes
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from planish.base.errors import RecipeError
 from planish.llvm.binding import Library
 from planish.llvm.jit import Loaded
 from planish.verify import heap
+from planish.verify.guard import CAUGHT, Guard, kind_of
 from planish.verify.ir import Function, Type
 from planish.verify.native import ZONE, ZONE_SIZE, Code, Input, Patience, Result
 
 _PAGE_FLAGS = 0x100022  # MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE
 _WORD = 8
+_FAULTS = {int(one): one.name for one in CAUGHT if one != signal.SIGPROF}
 
 
 def batch(
@@ -33,24 +36,41 @@ def batch(
     """
     loaded = Loaded(library, code.data)
     places = {name: loaded.address(name) for name in globals_}
-    call = caller_of(function, loaded.address(function.name))
+    kinds = [parameter.type for parameter in function.parameters]
+    guard = Guard(library, kinds, function.result)
+    entry = loaded.address(function.name)
     for start, size in ((ZONE, ZONE_SIZE), (heap.START, heap.SIZE)):
         _map(start, size)
     most = patience.calls if code.stateful else len(inputs)
     found: list[Result] = []
-    failures = 0
-    while len(found) < most and failures < patience.failures:
+    while len(found) < most and (left := patience.hangs - _hangs(found)) > 0:
         rest = inputs[len(found) : len(found) + 1 if code.stateful else None]
 
-        def work(writer: int, rest: Sequence[Input] = rest) -> None:
-            _several(call, rest, places, globals_, patience.seconds, writer)
+        def work(writer: int, rest: Sequence[Input] = rest, left: int = left) -> None:
+            run = _Run(function, guard, entry, places, globals_, patience.seconds, left)
+            _several(run, rest, writer)
 
         raw, ended = _child(work)
-        found += _results(raw, globals_)
+        found += _results(raw, function, globals_)
         if ended:
-            failures += 1
             found.append(Result(ended))
     return found + [Result("not run")] * (len(inputs) - len(found))
+
+
+@dataclass(frozen=True)
+class _Run:
+    function: Function
+    guard: Guard
+    entry: int
+    places: Mapping[str, int]
+    globals: Mapping[str, int]
+    seconds: float
+    hangs: int
+
+
+def _hangs(found: Sequence[Result]) -> int:
+    """Calls that took too long, or took the process with them."""
+    return sum(1 for one in found if one.ended not in ("returned", *_FAULTS.values()))
 
 
 def _child(work: Callable[[int], None]) -> tuple[bytes, str]:
@@ -58,7 +78,6 @@ def _child(work: Callable[[int], None]) -> tuple[bytes, str]:
     reader, writer = os.pipe()
     pid = os.fork()
     if not pid:
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)
         work(writer)
         os._exit(0)
     os.close(writer)
@@ -67,43 +86,47 @@ def _child(work: Callable[[int], None]) -> tuple[bytes, str]:
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if not code:
         return raw, ""
-    if code == -signal.SIGPROF:
-        return raw, "timeout"
-    return raw, signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return raw, f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def _several(
-    call: Callable[[Sequence[int]], int],
-    inputs: Sequence[Input],
-    places: Mapping[str, int],
-    globals_: Mapping[str, int],
-    seconds: float,
-    writer: int,
-) -> None:
+def _several(run: _Run, inputs: Sequence[Input], writer: int) -> None:
+    run.guard.arm()
+    kinds = [(p.type, p.flags) for p in run.function.parameters]
+    hangs = 0
     with os.fdopen(writer, "wb", buffering=0) as out:
         for given in inputs:
-            _fill(given, places)
-            signal.setitimer(signal.ITIMER_PROF, seconds)
-            value = call(given.arguments)
+            _fill(given, run.places)
+            bits = [_to_c(v, *kind) for v, kind in zip(given.arguments, kinds, strict=True)]
+            signal.setitimer(signal.ITIMER_PROF, run.seconds)
+            caught, value = run.guard.call(run.entry, bits)
             signal.setitimer(signal.ITIMER_PROF, 0)
-            memory = ctypes.string_at(ZONE, ZONE_SIZE)
-            held = b"".join(ctypes.string_at(places[n], size) for n, size in globals_.items())
-            data = memoryview(value.to_bytes(_WORD, "little") + memory + heap.contents() + held)
+            memory = ctypes.string_at(ZONE, ZONE_SIZE) + heap.contents()
+            held = b"".join(ctypes.string_at(run.places[n], z) for n, z in run.globals.items())
+            words = caught.to_bytes(_WORD, "little") + value.to_bytes(_WORD, "little")
+            data = memoryview(words + memory + held)
             while data:
                 data = data[out.write(data) :]
+            hangs += caught == signal.SIGPROF
+            if hangs == run.hangs:
+                break
 
 
-def _results(raw: bytes, globals_: Mapping[str, int]) -> list[Result]:
-    size = _WORD + ZONE_SIZE + heap.HASH + sum(globals_.values())
+def _results(raw: bytes, function: Function, globals_: Mapping[str, int]) -> list[Result]:
+    mask = (1 << function.result.width) - 1 if function.result.kind != "void" else 0
+    size = 2 * _WORD + ZONE_SIZE + heap.HASH + sum(globals_.values())
     found = []
     for start in range(0, len(raw) - size + 1, size):
-        at = start + _WORD
+        caught = int.from_bytes(raw[start : start + _WORD], "little")
+        if caught:
+            found.append(Result(_FAULTS.get(caught, "timeout")))
+            continue
+        value = int.from_bytes(raw[start + _WORD : start + 2 * _WORD], "little") & mask
+        at = start + 2 * _WORD
         zone, at = raw[at : at + ZONE_SIZE], at + ZONE_SIZE
         held, at = raw[at : at + heap.HASH], at + heap.HASH
         contents = {}
         for name, length in globals_.items():
             contents[name], at = raw[at : at + length], at + length
-        value = int.from_bytes(raw[start : start + _WORD], "little")
         found.append(Result("returned", value, zone, contents, held))
     return found
 
@@ -123,37 +146,6 @@ def _fill(given: Input, places: Mapping[str, int]) -> None:
     heap.clear()
     for name, contents in given.globals.items():
         ctypes.memmove(places[name], contents, len(contents))
-
-
-def caller_of(function: Function, entry: int):  # type: ignore[no-untyped-def]
-    """A callable from argument bits to result bits."""
-    kinds = [_c_type(p.type) for p in function.parameters]
-    result = None if function.result.kind == "void" else _c_type(function.result)
-    native = ctypes.CFUNCTYPE(result, *kinds)(entry)
-
-    def call(bits: Sequence[int]) -> int:
-        given = [
-            _to_c(value, p.type, p.flags)
-            for value, p in zip(bits, function.parameters, strict=True)
-        ]
-        got = native(*given)
-        if function.result.kind == "void":
-            return 0
-        if function.result.kind == "float":
-            raw = bytes(kind_of(function.result)(got))
-            return int.from_bytes(raw, "little")
-        return int(got or 0) & ((1 << function.result.width) - 1)
-
-    return call
-
-
-def kind_of(kind: Type):  # type: ignore[no-untyped-def]
-    """The ctypes type of a floating-point type."""
-    return ctypes.c_float if kind.width == 32 else ctypes.c_double
-
-
-def _c_type(kind: Type):  # type: ignore[no-untyped-def]
-    return kind_of(kind) if kind.kind == "float" else ctypes.c_uint64
 
 
 def _to_c(bits: int, kind: Type, flags: frozenset[str]) -> float | int:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planish.verify.calling import kind_of
+from planish.verify.guard import kind_of
 from planish.verify.ir import Function, Parameter, Type
 from planish.verify.native import ZONE, ZONE_SIZE, Input
 
@@ -78,8 +78,9 @@ def _argument(parameter: Parameter, source: random.Random, at: int) -> int:
     if kind.kind == "float":
         return _float(kind, source)
     edges = (0, 1, 2, 3, 7, 8, -1, -2, 1 << (kind.width - 1), (1 << (kind.width - 1)) - 1)
-    small, large = source.randrange(64), source.getrandbits(kind.width)
-    value = source.choice((source.choice(edges), small, large))
+    small = source.randrange(source.choice((4, 12, 64)))
+    large = source.getrandbits(kind.width)
+    value = source.choice((source.choice(edges), small, small, large))
     return value & ((1 << kind.width) - 1)
 
 

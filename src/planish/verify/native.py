@@ -85,12 +85,12 @@ class Patience:
     """When to stop. Counts and processor time, so that a busy machine gives the same results.
 
     seconds  processor time for one call
-    failures  calls that may fault or take too long; what comes after is `not run`
-    calls     calls of stateful code
+    hangs    calls that may take longer; what comes after is `not run`
+    calls    calls of stateful code
     """
 
     seconds: float
-    failures: int = 1
+    hangs: int = 1
     calls: int = 1
 
 
