@@ -38,7 +38,7 @@ def generate(source: Function, target: Function, count: int) -> list[Input]:
 
 def _one(parameters: Sequence[Parameter], source: random.Random, at: int) -> Input:
     zone = _words(source) if at % 3 == 2 else _bytes(source)
-    apart = at % 4 != 0 or any("noalias" in p.flags for p in parameters)
+    apart = at % 32 != 0 or any("noalias" in p.flags for p in parameters)
     given = []
     for number, parameter in enumerate(parameters):
         value = _argument(parameter, source, at)

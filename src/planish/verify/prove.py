@@ -24,7 +24,9 @@ _ENCODING = 1.2  # times the time of one question is what encoding may take, bes
 _LEAST = 0.6  # s
 _SIDE_SECONDS = 3.0  # for the questions whether the bound is exceeded, or reached at all
 _SETTLE_SECONDS = 0.5  # or half of the time of one question
-_QUESTIONS = 3  # times the time of one question is what all those of a function may take
+# Times the time of one question is what all those of a function may take; where tested is enough,
+# less.
+_QUESTIONS, _FEW_QUESTIONS = 3, 1.5
 _NO_UNDEF = "inputs and the memory that was there before are not undef"
 
 
@@ -72,7 +74,8 @@ def _judged(case: Case, found: FunctionVerdict) -> FunctionVerdict:
 
 def _validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVerdict:
     small = min(_SETTLE_SECONDS, request.seconds / 2)
-    budget = _Budget(names, _QUESTIONS * request.seconds, small)
+    many = _FEW_QUESTIONS if request.test_first else _QUESTIONS
+    budget = _Budget(names, many * request.seconds, small)
     query = refine.ask(
         case.source, case.target, request.bound, case.find_source, case.find_target,
         _ENCODING * request.seconds + _LEAST, budget.settle,
