@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 
 from planish.base.errors import PlanishError
 from planish.base.records import Grade, Verdict
-from planish.verify import heap, memory, native, values
+from planish.verify import heap, memory, native
 from planish.verify import terms as t
-from planish.verify.confirm import types_apart
-from planish.verify.encode import Encoded, encode
+from planish.verify.claims import result_poison, types_apart
+from planish.verify.encode import encode
+from planish.verify.exits import Encoded
 from planish.verify.inputs import generate
 from planish.verify.ir import Function, Unsupported
 from planish.verify.memory import Cell
 from planish.verify.native import Input, Result
 from planish.verify.requests import FunctionVerdict
 from planish.verify.shared import Shared, add_globals, share
-from planish.verify.terms import FALSE, MEMORY, VALID, Term
+from planish.verify.terms import FALSE, MEMORY, VALID
 from planish.verify.values import OUTSIDE, PROVENANCE, Scalar
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _defined(case: Case, given: Input) -> str:
         shared, encoded = evaluate(case, given)
     except Unsupported as error:
         return f"whether the source is defined there cannot be evaluated: {error}"
-    trouble = t.or_(encoded.undefined, _result_poison(encoded))
+    trouble = t.or_(encoded.undefined, result_poison(encoded))
     if trouble is t.TRUE:
         return "undefined"
     if shared.restricts_aliasing:
@@ -148,12 +149,6 @@ def _defined(case: Case, given: Input) -> str:
     if trouble is FALSE and encoded.incomplete is FALSE and not encoded.choices:
         return "defined"
     return "whether the source is defined there is not known"
-
-
-def _result_poison(encoded: Encoded) -> Term:
-    if encoded.returned is None or encoded.returned.result is None:
-        return FALSE
-    return values.all_poison(encoded.returned.result)
 
 
 def evaluate(case: Case, given: Input) -> tuple[Shared, Encoded]:
