@@ -4,7 +4,9 @@
 
 Functions of the corpus are simplified by LLVM, freed of all that makes poison (flags, metadata,
 alignments) and broken in one place: operands swapped, a constant, a predicate or an operation
-changed, a load moved across a store, a store dropped. What counts as a mutant that differs is
+changed, a load moved across a store, a store dropped, a flag (nsw, nuw, nneg, samesign) taken for
+granted that was not there, by the rewrite that it allows: an extension distributed over the
+arithmetic, zext made sext, an unsigned comparison signed. What counts as a mutant that differs is
 judged apart from the verifier: a C program, compiled by gcc with inputs of its own, calls all
 versions and compares results and memory. Finished functions are appended to FOLDER/mutants.jsonl,
 so that a run that was stopped goes on.
@@ -14,27 +16,27 @@ from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 import json
 import random
 import re
-import shlex
 import statistics
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+from mutant_runs import C_TYPES, module_of, that_differ
 
 from planish.base.records import Grade
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import HANDLER, Build, Job
 from planish.llvm.toolchain import find_library
-from planish.proc.command import run_command
 from planish.proc.pool import Call, Pool
 from planish.verify.verify import Limits, Verifier
 
 _SIMPLIFY = "function(sroa,simplifycfg)"
-_MOST_INSTRUCTIONS = 60
-_MOST_OF_ONE = 8  # mutants of one function
-_INPUTS = 200
-_SECONDS = 10.0
+_MOST_INSTRUCTIONS = 120
+_MOST_OF_ONE = 16  # mutants of one function
+_MOST_FUNCTIONS = 12  # of one module
 _FLAGS = re.compile(r" (nsw|nuw|nusw|inbounds|exact|disjoint|nneg|samesign|noalias|nonnull|noundef"
                     r"|writeonly|readonly|readnone|signext|zeroext|dso_local|internal"
                     r"|captures\([^)]*\)|dereferenceable(_or_null)?\(\d+\)"
@@ -46,12 +48,11 @@ _LEFT_OUT = re.compile(r"@|call|invoke|alloca|undef|poison|freeze|unreachable|fl
                        r"|x86_|<|\[|\{ |div|rem|volatile|atomic| (shl|lshr|ashr) \S+ \S+, %"
                        r"|ptrtoint|inttoptr|i128")  # fmt: skip
 _HEAD = re.compile(r"^define (.*?)@([\w.]+)\(([^)]*)\)[^{]*\{$")
-_C = {"i1": "unsigned char", "i8": "unsigned char", "i16": "unsigned short", "i32": "unsigned",
-      "i64": "unsigned long", "ptr": "void *", "void": "void"}  # fmt: skip
 _BINARY = re.compile(r"( = (?:sub|shl|lshr|ashr) i\d+) (\S+), (\S+)$")
 _CONSTANT = re.compile(r"( = (?:add|sub|mul|and|or|xor|icmp)[a-z ]* i\d+ \S+,) (-?\d+)$")
 _PREDICATES = {"slt": "sle", "ult": "ule", "eq": "ne", "ne": "eq", "sgt": "sge", "ugt": "ult"}
-_OPERATIONS = {"add": "sub", "and": "or", "lshr": "ashr", "zext": "sext", "sext": "zext"}
+_OPERATIONS = {"add": "sub", "and": "or", "lshr": "ashr", "sext": "zext"}
+_EXTENDED = re.compile(r"(%\S+) = ([sz])ext (i\d+) (%\S+) to (i\d+)$")
 
 
 def main() -> None:
@@ -82,12 +83,12 @@ def main() -> None:
                 continue
             new = [{"module": path.name, "function": "", "kind": "", "grade": "", "seconds": 0.0}]
             for name, base, mutants in _functions(path, pool, random.Random(path.name)):
-                differing = _that_differ(base, [text for text, _ in mutants], pool)
+                differing = that_differ(base, [text for text, _ in mutants], pool)
                 if not differing:
                     continue
                 kinds = [mutants[at][1] for at in differing]
-                before = _module({f"f{at}": base for at in range(len(differing))})
-                after = _module({f"f{at}": mutants[i][0] for at, i in enumerate(differing)})
+                before = module_of({f"f{at}": base for at in range(len(differing))})
+                after = module_of({f"f{at}": mutants[i][0] for at, i in enumerate(differing)})
                 report = verifier.verify(before.encode(), after.encode(), limits=limits)
                 for one, kind in zip(report.functions, kinds, strict=True):
                     new.append({"module": path.name, "function": name, "kind": kind,
@@ -137,140 +138,95 @@ def _functions(
             continue
         kinds = [kind.split()[0] for kind in head[3].split(", ") if kind]
         result = head[1].split()[-1]
-        if result not in _C or len(kinds) > 6 or any(kind not in _C for kind in kinds):
+        if result not in C_TYPES or len(kinds) > 6 or any(kind not in C_TYPES for kind in kinds):
             continue
         lines[0] = f"define {result} @NAME({head[3]}) {{"
-        places = [at for at in range(1, len(lines)) if _broken(lines, at)]
-        mutants = []
-        for at in rng.sample(places, min(_MOST_OF_ONE, len(places))):
-            new, kind = _broken(lines, at) or ([], "")
-            mutants.append(("\n".join(new), kind))
+        mutants = _mutants(lines, rng)
         if mutants:
             found.append((head[2], "\n".join(lines), mutants))
-    return rng.sample(found, min(5, len(found)))
+    return rng.sample(found, min(_MOST_FUNCTIONS, len(found)))
 
 
-def _module(functions: dict[str, str]) -> str:
-    return "\n\n".join(
-        ['target triple = "x86_64-unknown-linux-gnu"']
-        + [text.replace("@NAME(", f"@{name}(", 1) for name, text in functions.items()]
+def _mutants(lines: list[str], rng: random.Random) -> list[tuple[str, str]]:
+    """(mutant, what was done), the kinds in turn, each at places that chance picks."""
+    kinds: dict[str, list[str]] = {}
+    for at in range(1, len(lines)):
+        for new, kind in _broken(lines, at):
+            kinds.setdefault(kind, []).append("\n".join(new))
+    for some in kinds.values():
+        rng.shuffle(some)
+    turns = itertools.zip_longest(
+        *([(text, kind) for text in some] for kind, some in kinds.items())
     )
+    return [one for turn in turns for one in turn if one is not None][:_MOST_OF_ONE]
 
 
-def _that_differ(base: str, mutants: list[str], pool: Pool) -> list[int]:
-    """Which mutants give another result or leave other memory than the base, on some input."""
-    head = re.match(r"define (\S+) @NAME\(([^)]*)\)", base)
-    assert head
-    kinds = [kind.split()[0] for kind in head[2].split(", ") if kind]
-    names = ["base", *(f"m{at}" for at in range(len(mutants)))]
-    text = _module(dict(zip(names, [base, *mutants], strict=True)))
-    pool.keep("mutants", text.encode())
-    build = Build(Job("mutants", for_size=False), Recipe(), keep=("obj",))
-    [reply] = pool.run([Call((), build, ("mutants",))])
-    if reply.failure is not None:  # one of the mutants is no valid IR
-        if len(mutants) == 1:
-            return []
-        return [at for at, one in enumerate(mutants) if _that_differ(base, [one], pool)]
-    with tempfile.TemporaryDirectory(prefix="planish-mutants-") as name:
-        folder = Path(name)
-        (folder / "m.o").write_bytes(reply.value.artefacts["obj"])
-        (folder / "h.c").write_text(_harness(head[1], kinds, names))
-        files = [str(folder / part) for part in ("h.c", "m.o", "h")]
-        built = run_command(shlex.join(["gcc", "-O1", "-w", *files[:2], "-o", files[2]]))
-        if not built.ok:
-            return []
-        done = run_command(shlex.quote(files[2]), seconds=_SECONDS)
-    words = done.output.decode(errors="replace").split()
-    return sorted({int(word[1:]) for word in words if word.startswith("m")})
+def _broken(lines: list[str], at: int) -> Iterator[tuple[list[str], str]]:
+    """The lines with one changed, and how, for each way there is."""
+    for new, kind in _changed(lines[at]):
+        yield [*lines[:at], *([new] if new else []), *lines[at + 1 :]], kind
+    for new, flag in _claimed(lines, at):
+        yield [*lines[:at], *new, *lines[at + 1 :]], f"{flag} taken for granted"
+    if lines[at].lstrip().startswith("store "):
+        moved = _moved(lines, at)
+        if moved:
+            yield moved, "load moved across a store"
 
 
-def _harness(result: str, kinds: list[str], names: list[str]) -> str:
-    """C that prints the name of each version that differs from the first on some input.
-
-    An input on which the first faults, or runs for long, shows nothing.
-    """
-    types = [_C[kind] for kind in kinds]
-    declared = f"{_C[result]} NAME({', '.join(types) or 'void'});"
-    arguments = [
-        f"(void *)(zone + 1024 + 512 * {at})" if kind == "ptr" else f"({_C[kind]})(a[{at}]"
-        + (" & 1)" if kind == "i1" else ")")
-        for at, kind in enumerate(kinds)
-    ]  # fmt: skip
-    calls = []
-    for at, name in enumerate(names):
-        value = f"{name}({', '.join(arguments)})"
-        keep = f"{value}; r = 0" if result == "void" else f"r = (unsigned long){value}"
-        keep += " & 1" if result == "i1" else ""
-        calls.append(f"case {at}: {keep}; break;")
-    listed = ", ".join(f'"{name}"' for name in names)
-    return f"""#include <setjmp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/time.h>
-{" ".join(declared.replace("NAME", name) for name in names)}
-static unsigned char zone[8192], start[8192], left[8192];
-static unsigned long a[8], state = 88172645463325252ul;
-static sigjmp_buf out;
-static void leave(int number) {{ siglongjmp(out, 1); }}
-static unsigned long next(void) {{
-  state ^= state << 13; state ^= state >> 7; state ^= state << 17; return state;
-}}
-static int call(int which, unsigned long *result) {{
-  volatile unsigned long r = 0;
-  struct itimerval timer = {{{{0, 0}}, {{0, 20000}}}}, off = {{{{0, 0}}, {{0, 0}}}};
-  memcpy(zone, start, sizeof zone);
-  if (sigsetjmp(out, 1)) {{ setitimer(ITIMER_REAL, &off, 0); return 0; }}
-  setitimer(ITIMER_REAL, &timer, 0);
-  switch (which) {{ {" ".join(calls)} }}
-  setitimer(ITIMER_REAL, &off, 0);
-  *result = r;
-  return 1;
-}}
-int main(void) {{
-  static const char *names[] = {{{listed}}};
-  for (int s = 1; s < 32; s++) if (s == SIGSEGV || s == SIGBUS || s == SIGALRM || s == SIGFPE)
-    signal(s, leave);
-  for (int round = 0; round < {_INPUTS}; round++) {{
-    int sparse = next() % 3;
-    for (int i = 0; i < 8192; i++)
-      start[i] = sparse && next() % 4 ? 0 : next() % (sparse ? 8 : 256);
-    for (int i = 0; i < 8; i++)
-      a[i] = next() % 3 == 0 ? next() : next() % 3 ? next() % 40 : -(next() % 4);
-    unsigned long wanted = 0, got = 0;
-    if (!call(0, &wanted)) continue;
-    memcpy(left, zone, sizeof zone);
-    for (int m = 1; m < {len(names)}; m++)
-      if (!call(m, &got) || got != wanted || memcmp(left, zone, sizeof zone)) puts(names[m]);
-  }}
-}}
-"""
-
-
-def _broken(lines: list[str], at: int) -> tuple[list[str], str] | None:
-    """The lines with one changed, and how; None where there is nothing to change."""
-    line = lines[at]
+def _changed(line: str) -> Iterator[tuple[str, str]]:
+    """What can be put in place of a line."""
     swapped = _BINARY.search(line)
     if swapped and swapped[2] != swapped[3]:
-        new = f"{line[: swapped.start()]}{swapped[1]} {swapped[3]}, {swapped[2]}"
-        return [*lines[:at], new, *lines[at + 1 :]], "operands swapped"
+        yield (
+            f"{line[: swapped.start()]}{swapped[1]} {swapped[3]}, {swapped[2]}",
+            "operands swapped",
+        )
     constant = _CONSTANT.search(line)
     if constant:
-        new = f"{line[: constant.start()]}{constant[1]} {int(constant[2]) + 1}"
-        return [*lines[:at], new, *lines[at + 1 :]], "constant changed"
+        number = int(constant[2]) + 1
+        yield f"{line[: constant.start()]}{constant[1]} {number}", "constant changed"
     compared = re.search(r" icmp (\w+) ", line)
     if compared and compared[1] in _PREDICATES:
         new = line.replace(compared[0], f" icmp {_PREDICATES[compared[1]]} ")
-        return [*lines[:at], new, *lines[at + 1 :]], "predicate changed"
-    operation = re.search(r" = (add|and|lshr|zext|sext) ", line)
-    if operation and "nneg" not in line and " i1 " not in line:
+        yield new, "predicate changed"
+    operation = re.search(r" = (add|and|lshr|sext) ", line)
+    if operation and " i1 " not in line:
         new = line.replace(operation[0], f" = {_OPERATIONS[operation[1]]} ")
-        return [*lines[:at], new, *lines[at + 1 :]], "operation replaced"
+        yield new, "operation replaced"
     if line.lstrip().startswith("store "):
-        return [*lines[:at], *lines[at + 1 :]], "store dropped"
-    if " load " in line and at and lines[at - 1].lstrip().startswith("store "):
-        return [*lines[: at - 1], line, lines[at - 1], *lines[at + 1 :]], "load moved up"
-    return None
+        yield "", "store dropped"
+
+
+def _claimed(lines: list[str], at: int) -> Iterator[tuple[list[str], str]]:
+    """What may stand in place of a line if an instruction had a flag that it has not."""
+    line = lines[at]
+    compared = re.search(r" icmp ([su])(?=[lg])", line)
+    if compared:
+        other = "u" if compared[1] == "s" else "s"
+        yield [line.replace(compared[0], f" icmp {other}")], "samesign"
+    extended = _EXTENDED.search(line)
+    if not extended or extended[3] == "i1":
+        return
+    result, sign, narrow, value, wide = extended.groups()
+    if sign == "z":
+        yield [line.replace(" = zext ", " = sext ")], "nneg"
+    made = re.compile(rf"{value} = (add|sub|mul) {narrow} (\S+), (\S+)$")
+    match = next((found for one in lines[:at] if (found := made.search(one))), None)
+    if match:
+        parts = [f"  %wide.{i} = {sign}ext {narrow} {match[2 + i]} to {wide}" for i in range(2)]
+        yield ([*parts, f"  {result} = {match[1]} {wide} %wide.0, %wide.1"],
+               "nsw" if sign == "s" else "nuw")  # fmt: skip
+
+
+def _moved(lines: list[str], at: int) -> list[str]:
+    """The store below the next load of its block; nothing where there is none."""
+    for there in range(at + 1, len(lines)):
+        line = lines[there]
+        if " = load " in line:
+            return [*lines[:at], *lines[at + 1 : there + 1], lines[at], *lines[there + 1 :]]
+        if line.lstrip().startswith(("store ", "br ", "ret ", "switch ")) or not line:
+            break
+    return []
 
 
 if __name__ == "__main__":

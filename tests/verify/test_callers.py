@@ -46,6 +46,19 @@ def test_a_local_function_that_relies_on_its_callers_is_not_refuted(verifier: Ve
     assert _grade(verifier, *outside) is Grade.REFUTED
 
 
+def test_a_miscompile_of_a_specialised_function_is_refuted_at_its_callers(
+    verifier: Verifier,
+) -> None:
+    text = LOCAL.replace("@main()", "@main(i32 noundef %n)").replace("@f(i32 3)", "@f(i32 %m)")
+    text = text.replace("{{\n  %r = call", "{{\n  %m = and i32 %n, 7\n  %r = call")
+    before = text.format(body="mul i32 %n, 8")
+    ranged = text.replace("noundef %n) noinline", "noundef range(i32 0, 8) %n) noinline")
+    right, wrong = (ranged.format(body=f"{op} i32 %n, 3") for op in ("shl", "lshr"))
+    for after, grade in ((right, Grade.PROVED), (wrong, Grade.REFUTED)):
+        assert _grade(verifier, before, after, "main") is grade
+    assert _grade(verifier, before, wrong) is Grade.UNKNOWN
+
+
 SLOT = """define i32 @f(i32 noundef %n) {{
   %s = alloca i32
   %p = alloca ptr

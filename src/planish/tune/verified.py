@@ -14,7 +14,7 @@ from planish.verify.verify import Limits, Report, Verifier
 
 # A search waits for the verdicts of every function of its winner: less time than for a proof
 # that somebody asked for by name; and tested is enough, so that loops are not unrolled first.
-_LIMITS = Limits(seconds=1, test_first=True)
+_LIMITS = Limits(seconds=0.3, test_first=True)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Verdicts of earlier runs, kept in the store by the hash of both functions and the limits."""
+"""Verdicts of earlier runs, kept in the store by the hash of both functions (with all that they
+refer to, see `cones.py`) and the limits."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from planish.store.store import Key, Store
 from planish.verify.requests import FunctionVerdict
 
 # Part of every key: a new version of the encoding forgets the verdicts of the old one.
-SEMANTICS = "verify-2"
+SEMANTICS = "verify-3"
 
 
 class _Limits(Protocol):
@@ -37,32 +37,28 @@ class Cache:
     def __init__(self, store: Store | None) -> None:
         self._store = store
 
-    def get(
-        self, before: str, after: str, modules: Sequence[str], limits: _Limits
-    ) -> FunctionVerdict | None:
+    def get(self, before: str, after: str, limits: _Limits) -> FunctionVerdict | None:
         """The verdict on this pair of functions under these limits, if there is one."""
         if self._store is None or limits.explain:
             return None
-        outcome = self._store.get(_key(before, after, modules, limits), "")
+        outcome = self._store.get(_key(before, after, limits), "")
         return _decode(outcome.reason) if outcome is not None else None
 
     def put(
         self,
         before: str,
         after: str,
-        modules: Sequence[str],
         limits: _Limits,
         verdict: FunctionVerdict,
     ) -> None:
         """Keep a verdict."""
         if self._store is not None and not limits.explain:
             outcome = Outcome("", reason=_encode(verdict))
-            self._store.put(_key(before, after, modules, limits), outcome)
+            self._store.put(_key(before, after, limits), outcome)
 
 
-def _key(before: str, after: str, modules: Sequence[str], limits: _Limits) -> Key:
-    # The modules count, too: callees that are inlined and contents of constants enter the verdict.
-    task = digest(before, after, *modules)
+def _key(before: str, after: str, limits: _Limits) -> Key:
+    task = digest(before, after)
     goal = f"{limits.bound} {limits.seconds:g} {limits.run} {limits.proofs} {limits.test_first}"
     return Key(task, "", f"verify {goal}", SEMANTICS)
 

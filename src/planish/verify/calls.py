@@ -14,7 +14,7 @@ from planish.verify.terms import BOOL, FALSE, INDEX, MEMORY, TRUE, VALID, Term
 from planish.verify.values import OUTSIDE, PROVENANCE, Meaning, Scalar
 
 if TYPE_CHECKING:
-    from planish.verify.instructions import Machine
+    from planish.verify.machine import Machine
 
 _MOST_COMPARED = 12
 

@@ -12,7 +12,7 @@ from planish.verify.terms import FALSE, Term
 from planish.verify.values import OUTSIDE, PROVENANCE, Meaning, Scalar
 
 if TYPE_CHECKING:
-    from planish.verify.instructions import Machine
+    from planish.verify.machine import Machine
 
 
 def convert(machine: Machine, instruction: Instruction, a: Scalar, to: Type) -> Scalar:

@@ -7,43 +7,33 @@ has them and the source has not, both are evaluated instead, by the folding of c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planish.base.errors import PlanishError
 from planish.base.records import Grade, Verdict
-from planish.verify import native, rebuild, solvers, values
+from planish.verify import native, rebuild
 from planish.verify import terms as t
-from planish.verify.encode import Encoded
+from planish.verify.claims import Claim, claim_of, poison_given, roots_of
 from planish.verify.ir import Function, Global
 from planish.verify.native import ZONE, ZONE_SIZE, Input, Result
 from planish.verify.refine import Query
 from planish.verify.requests import FunctionVerdict, Validate
-from planish.verify.terms import BOOL, FALSE, INDEX, MEMORY, TRUE, Term
+from planish.verify.terms import FALSE, INDEX, MEMORY, TRUE, Term
 from planish.verify.values import Scalar
 
 if TYPE_CHECKING:
     from planish.verify.prove import Case
 
-_MOST_PROBES = 400
-_ROOM = 256  # bytes behind a pointer argument
-_RUN_SECONDS = 2.0
+_PATIENCE = native.Patience(seconds=2.0)
 _NOT = "a counterexample was found, but not confirmed: "
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A model: values of variables, and of memory at the places that the query looks at."""
-
-    scalars: dict[Term, Term]
-    arrays: dict[Term, dict[int, int]]
 
 
 def confirm(
     case: Case, query: Query, request: Validate, names: Sequence[str], found: FunctionVerdict
 ) -> FunctionVerdict:
     """Refuted where running or evaluating both shows it; else unknown with the reason."""
-    claim, aliased = _claim(query, request, names)
+    claim, aliased = claim_of(query, request, names)
     if claim is None:
         return replace(found, reason=_NOT + aliased)
     evaluated = _evaluate(query, claim)
@@ -55,7 +45,7 @@ def confirm(
         why = "whether the source is defined there cannot be evaluated"
     if not why and _source_chooses(query):
         why = "the source itself may give several results"
-    if not why and given is not None and not _poison_given(query, claim):
+    if not why and given is not None and not poison_given(query, claim):
         try:
             before, after = _run(case, given)
         except PlanishError as error:
@@ -70,7 +60,7 @@ def confirm(
     words = _semantic(query, evaluated, ran=why == "both run alike")
     if words:
         where = given if given is not None else "(see --explain)"
-        poison = _poison_given(query, claim)
+        poison = poison_given(query, claim)
         where = f"{where}{' with ' + poison if poison else ''}"
         return _refuted(
             found, f"input {where}: {words}; confirmed by evaluating both by LLVM's semantics"
@@ -82,150 +72,15 @@ def _refuted(found: FunctionVerdict, words: str) -> FunctionVerdict:
     return replace(found, verdict=Verdict(Grade.REFUTED), reason="", input=words, unsupported=False)
 
 
-# -- the claim -----------------------------------------------------------------------------------
-
-
-def _claim(query: Query, request: Validate, names: Sequence[str]) -> tuple[Claim | None, str]:
-    """A model whose pointers lie in the zone, if there is one; else any; or why there is none."""
-    scalars, probes = _wanted(query)
-    wanted = [*scalars, *(term for probe in probes for term in (probe[1], probe[2]))]
-    apart, together = _layouts(query)
-    untyped = _types_apart(query)
-    layouts = (apart,) if query.shared.restricts_aliasing else (apart, together, TRUE)
-    for extra in layouts:
-        claim = t.and_(query.violation, extra, untyped)
-        answer = solvers.solve([claim], seconds=request.seconds, solvers=names, wanted=wanted)
-        if answer.result == "sat":
-            return _read(answer, scalars, probes), ""
-    if query.shared.restricts_aliasing:
-        return None, "only inputs that noalias may rule out"
-    return None, "no input that keeps accesses of different types (tbaa) apart"
-
-
-def _wanted(query: Query) -> tuple[list[Term], list[tuple[Term, Term, Term]]]:
-    """Variables, and (array, index, element) for what is read of array variables."""
-    roots = [query.violation, *_roots(query).values()]
-    scalars = [v for v in rebuild.variables(roots) if v.sort >= BOOL]
-    probes: dict[tuple[int, int], tuple[Term, Term, Term]] = {}
-    for term in rebuild.below(roots):
-        if term.op != "select":
-            continue
-        array, index = term.args
-        for base in rebuild.variables([array]):
-            if base.sort == array.sort:
-                key = (base.number, index.number)
-                probes[key] = (base, index, t.select(base, index))
-    return scalars, list(probes.values())[:_MOST_PROBES]
-
-
-def _layouts(query: Query) -> tuple[Term, Term]:
-    """Pointers in places of their own, and pointers anywhere in the zone."""
-    apart, together = [], []
-    low, high = t.bv(ZONE, INDEX), t.bv(ZONE + ZONE_SIZE - 1, INDEX)
-    for at, argument in enumerate(
-        leaf
-        for meaning in query.shared.arguments
-        for leaf in values.leaves(meaning)
-        if leaf.block is not None
-    ):
-        bits = argument.bits
-        null = t.or_(argument.poison, t.eq(bits, t.bv(0, INDEX)))
-        first = t.bv(ZONE + 2 * _ROOM * at, INDEX)
-        last = t.bv(ZONE + 2 * _ROOM * at + _ROOM, INDEX)
-        apart.append(t.or_(null, t.and_(t.ule(first, bits), t.ule(bits, last))))
-        together.append(t.or_(null, t.and_(t.ule(low, bits), t.ule(bits, high))))
-    inside = []
-    for place in query.shared.checks:
-        if any(str(v.value).startswith(("address of", "slot")) for v in rebuild.variables([place])):
-            continue
-        # Places on paths that are not taken may be near null.
-        fits = t.and_(t.ule(low, place), t.ule(place, high))
-        inside.append(t.or_(fits, t.ult(place, t.bv(1 << 12, INDEX))))
-    return t.and_(*apart, *inside), t.and_(*together, *inside)
-
-
-def _types_apart(query: Query) -> Term:
-    """Accesses of the source under different type tags do not overlap (stronger than tbaa)."""
-    found = []
-    accesses = query.shared.accesses
-    for at, (tag, place, size, when) in enumerate(accesses):
-        for other, there, length, also in accesses[:at]:
-            if tag == other:
-                continue
-            overlap = t.or_(
-                t.ult(t.sub(place, there), t.bv(length, INDEX)),
-                t.ult(t.sub(there, place), t.bv(size, INDEX)),
-            )
-            found.append(t.not_(t.and_(when, also, overlap)))
-    return t.and_(*found)
-
-
-def _read(
-    answer: solvers.Answer, scalars: list[Term], probes: list[tuple[Term, Term, Term]]
-) -> Claim:
-    model = answer.model
-    arrays: dict[Term, dict[int, int]] = {}
-    for base, index, element in probes:
-        arrays.setdefault(base, {})[model[index.number]] = model[element.number]
-    return Claim({v: _constant(v, model[v.number]) for v in scalars}, arrays)
-
-
-def _constant(variable: Term, value: int) -> Term:
-    return t.boolean(bool(value)) if variable.sort == BOOL else t.bv(value, variable.sort)
-
-
-def _poison_given(query: Query, claim: Claim) -> str:
-    """Which arguments are poison in the claim, in words."""
-    found = []
-    for at, meaning in enumerate(query.shared.arguments):
-        for leaf in values.leaves(meaning):
-            if claim.scalars.get(leaf.poison) is TRUE:
-                found.append(f"argument {at} poison")
-    memory_poison = any(
-        value >> (t.BYTE - 1) for value in claim.arrays.get(query.shared.memory, {}).values()
-    )
-    return ", ".join([*found, *(["poison in memory"] if memory_poison else [])])
-
-
-# -- evaluation ----------------------------------------------------------------------------------
-
-
-def _roots(query: Query) -> dict[str, Term]:
-    return {
-        "source is undefined": t.or_(query.source.undefined, query.source.incomplete),
-        "target is undefined": query.target.undefined,
-        "ends differ": query.wrong_end,
-        "values differ": query.wrong_value,
-        "memories differ": query.wrong_memory,
-        "source's result is poison": _result_poison(query.source),
-        "target's result is poison": _result_poison(query.target),
-        "source's result": _result_bits(query.source),
-        "target's result": _result_bits(query.target),
-    }
-
-
 def _source_chooses(query: Query) -> bool:
     """Whether the source's result depends on what undef or freeze gives."""
-    used = set(rebuild.variables(list(_roots(query).values())))
+    used = set(rebuild.variables(list(roots_of(query).values())))
     return any(choice in used for choice in query.source.choices)
-
-
-def _result_poison(encoded: Encoded) -> Term:
-    if encoded.returned is None or encoded.returned.result is None:
-        return FALSE
-    return values.all_poison(encoded.returned.result)
-
-
-def _result_bits(encoded: Encoded) -> Term:
-    """The bits of a scalar result; the number zero for any other."""
-    if encoded.returned is None or not isinstance(encoded.returned.result, Scalar):
-        return t.bv(0, 1)
-    return encoded.returned.result.bits
 
 
 def _evaluate(query: Query, claim: Claim) -> dict[str, Term]:
     """Both functions on the claimed input. What depends on more than it stays a term."""
-    roots = _roots(query)
+    roots = roots_of(query)
     mapping = dict(claim.scalars)
     for base, held in claim.arrays.items():
         width = t.BYTE if base.sort == MEMORY else 1
@@ -264,9 +119,6 @@ def _semantic(query: Query, evaluated: dict[str, Term], *, ran: bool) -> str:
     return ""
 
 
-# -- running -------------------------------------------------------------------------------------
-
-
 def _input(case: Case, query: Query, claim: Claim) -> Input | None:
     """The claim as arguments and bytes; None where a byte lies where none can be put."""
     arguments = []
@@ -275,17 +127,18 @@ def _input(case: Case, query: Query, claim: Claim) -> Input | None:
             return None
         held = claim.scalars.get(meaning.bits, t.bv(0, 1))
         arguments.append(t.value_of(held))
-    zone: dict[int, int] = {}
+    zone = bytearray(ZONE_SIZE)
     contents = {name: bytearray(known.size) for name, known in run_globals(case, query).items()}
     for at, value in claim.arrays.get(query.shared.memory, {}).items():
         if ZONE <= at < ZONE + ZONE_SIZE:
-            zone[at] = value & 0xFF
+            zone[at - ZONE] = value & 0xFF
             continue
         for name, known in run_globals(case, query).items():
             [base] = rebuild.substitute([query.shared.address(name)[1]], claim.scalars)
             if base.constant and 0 <= at - t.value_of(base) < known.size:
                 contents[name][at - t.value_of(base)] = value & 0xFF
-    return Input(tuple(arguments), zone, {name: bytes(held) for name, held in contents.items()})
+    globals_ = {name: bytes(bytes_) for name, bytes_ in contents.items()}
+    return Input(tuple(arguments), bytes(zone).rstrip(b"\0"), globals_)
 
 
 def run_globals(case: Case, query: Query) -> dict[str, Global]:
@@ -326,7 +179,7 @@ def _run(case: Case, given: Input) -> tuple[Result, Result]:
     found = []
     for module, function in ((case.before, case.source), (case.after, case.target)):
         code = native.compile_function(case.library, module, function.name, list(sizes))
-        found += native.run(case.library, code, function, [given], sizes, seconds=_RUN_SECONDS)
+        found += native.run(case.library, code, function, [given], sizes, _PATIENCE)
     return found[0], found[1]
 
 

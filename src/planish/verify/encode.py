@@ -7,50 +7,18 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from planish.verify import memory, pointers, values
+from planish.verify import pointers, values
 from planish.verify import terms as t
 from planish.verify.cfg import Shape, shape_of
-from planish.verify.instructions import THROWN, Machine, State, Unwound
+from planish.verify.exits import Encoded, Exit, finish, leaving, merge, merge_exits
 from planish.verify.ir import Function, Instruction, Local, Operand, Unsupported
+from planish.verify.machine import THROWN, Machine, State
 from planish.verify.shared import Shared, slots_of
 from planish.verify.terms import FALSE, TRUE, Term
 from planish.verify.values import Group, Meaning, Scalar
 
 _MOST_ROUNDS = 300  # of a loop whose every round is certain
 _MOST_STEPS = 20_000  # instructions after unrolling
-
-
-@dataclass(frozen=True)
-class Exit:
-    """A way out: when, and what the state then is."""
-
-    condition: Term
-    result: Meaning | None
-    state: State
-
-
-@dataclass
-class Encoded:
-    """A function's meaning.
-
-    undefined    when the behaviour is undefined
-    incomplete   when a loop goes on beyond the bound
-    returned     merged from all returns; None where there is none
-    unwound      merged from all exceptions that leave the function; the result is the exception
-    diverged     when a call does not return, and the state of the world then
-    choices      nondeterministic choices
-    assumptions  simplifications that the encoding made, in words
-    """
-
-    undefined: Term
-    incomplete: Term
-    returned: Exit | None
-    diverged: tuple[Term, Term] | None
-    unwound: Exit | None
-    choices: tuple[Term, ...]
-    steps: int
-    loops: bool = False
-    assumptions: frozenset[str] = frozenset()
 
 
 Node = tuple[int, tuple[int, ...]]
@@ -91,7 +59,7 @@ def encode(
     machine.inline = lambda callee, given: _inline(machine, callee, given, bound)
     walk = _Walk(function, shape_of(function), bound, machine, _crossing(function))
     machine.start()
-    return _finish(walk, _run(walk))
+    return finish(machine, function, _run(walk), loops=walk.shape.has_loops)
 
 
 def _run(walk: _Walk) -> Exit | None:
@@ -104,7 +72,7 @@ def _run(walk: _Walk) -> Exit | None:
         _visit(walk, node)
     returned = None
     for one in reversed(walk.returns):
-        returned = one if returned is None else _merge_exits(one, returned)
+        returned = one if returned is None else merge_exits(one, returned)
     return returned
 
 
@@ -119,7 +87,7 @@ def _inline(machine: Machine, callee: Function, given: list[Meaning], bound: int
     machine.stack.append(callee.name)
     outer_exits, machine.unwound = machine.unwound, []
     returned = _run(_Walk(callee, shape_of(callee), bound, machine, _crossing(callee)))
-    machine.unwound = [*outer_exits, *_leaving(machine, callee)]
+    machine.unwound = [*outer_exits, *leaving(machine, callee)]
     machine.stack.pop()
     machine.slots = slots
     if returned is None:
@@ -169,8 +137,7 @@ def _visit(walk: _Walk, node: Node) -> None:
     condition, state = _join(edges)
     machine = walk.machine
     machine.condition, machine.state = condition, state
-    # Not at every block: asking for the time takes a while itself.
-    if machine.steps & 15 == 0 and time.process_time() > machine.shared.deadline:
+    if time.process_time() > machine.shared.deadline:
         raise Unsupported("too much to encode in the time")
     certain = tuple(max(counts) for counts in zip(*(e.certain for e in edges), strict=True))
     walk.entered[node] = condition
@@ -203,19 +170,9 @@ def _join(edges: list[_Edge]) -> tuple[Term, State]:
     for edge in reversed(edges[:-1]):
         # Below the common part of all conditions only what is left of one's own tells.
         own = t.and_(*(t.conjuncts(edge.condition) - common))
-        state = _merge(own, edge.state, state)
+        state = merge(own, edge.state, state)
         condition = t.either(edge.condition, condition)
     return condition, state
-
-
-def _merge(condition: Term, a: State, b: State) -> State:
-    names = a.values.keys() & b.values.keys()
-    return State(
-        {n: values.merge(condition, a.values[n], b.values[n]) for n in sorted(names)},
-        memory.merge_all(condition, a.blocks, b.blocks),
-        t.ite(condition, a.world, b.world),
-        t.ite(condition, a.valid, b.valid),
-    )
 
 
 def _branch(walk: _Walk, node: Node, instruction: Instruction, certain: tuple[int, ...]) -> None:
@@ -299,48 +256,3 @@ def _return(walk: _Walk, instruction: Instruction) -> None:
         machine.undefined(values.all_poison(result))
     state = replace(machine.state, values={}, blocks=dict(machine.state.blocks))
     walk.returns.append(Exit(machine.condition, result, state))
-
-
-def _finish(walk: _Walk, returned: Exit | None) -> Encoded:
-    machine = walk.machine
-    diverged = None
-    for condition, world in reversed(machine.diverged):
-        if diverged is None:
-            diverged = (condition, world)
-        else:
-            diverged = (
-                t.or_(condition, diverged[0]),
-                t.ite(condition, world, diverged[1]),
-            )
-    unwound = None
-    for one in reversed(_leaving(machine, walk.function)):
-        leaving = Exit(one.condition, one.thrown, one.state)
-        unwound = leaving if unwound is None else _merge_exits(leaving, unwound)
-    return Encoded(
-        t.or_(*machine.undefineds),
-        t.or_(*machine.incomplete),
-        returned,
-        diverged,
-        unwound,
-        tuple(machine.fresh.choices),
-        machine.steps,
-        walk.shape.has_loops,
-        frozenset(machine.assumptions),
-    )
-
-
-def _leaving(machine: Machine, function: Function) -> list[Unwound]:
-    """What unwinds out of the function; where it promises that nothing does, that is undefined."""
-    if "nounwind" not in function.flags:
-        return machine.unwound
-    machine.undefineds += [one.condition for one in machine.unwound]
-    return []
-
-
-def _merge_exits(a: Exit, b: Exit) -> Exit:
-    common = t.conjuncts(a.condition) & t.conjuncts(b.condition)
-    own = t.and_(*(t.conjuncts(a.condition) - common))
-    result = a.result
-    if a.result is not None and b.result is not None:
-        result = values.merge(own, a.result, b.result)
-    return Exit(t.either(a.condition, b.condition), result, _merge(own, a.state, b.state))

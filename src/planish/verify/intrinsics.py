@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from planish.verify import floats, integers, memory, pointers
+from planish.verify import access, floats, integers, memory
 from planish.verify import terms as t
 from planish.verify.ir import Instruction, Number, Unsupported
 from planish.verify.terms import FALSE, INDEX, Term
 from planish.verify.values import OUTSIDE, Group, Meaning, Scalar
 
 if TYPE_CHECKING:
-    from planish.verify.instructions import Machine
+    from planish.verify.machine import Machine
 
 _NOTHING = ("llvm.lifetime.", "llvm.dbg.", "llvm.experimental.noalias.scope", "llvm.donothing",
             "llvm.prefetch", "llvm.sideeffect", "llvm.pseudoprobe")  # fmt: skip
@@ -175,7 +175,7 @@ def _trap(machine: Machine, instruction: Instruction) -> None:
 def _constant_size(instruction: Instruction) -> int | None:
     """Bytes; None where the size is not constant, or too many to follow each."""
     held = instruction.operands[2].value
-    if not isinstance(held, Number) or held.value > pointers.MOST_BYTES:
+    if not isinstance(held, Number) or held.value > access.MOST_BYTES:
         return None
     return held.value
 
@@ -195,7 +195,7 @@ def _copy(machine: Machine, instruction: Instruction) -> None:
         return
     target, source = (machine.scalar(operand) for operand in instruction.operands[:2])
     aligns = _align(instruction, 0), _align(instruction, 1)
-    pointers.copy(machine, target, source, size, aligns)
+    access.copy(machine, target, source, size, aligns)
 
 
 def _fill(machine: Machine, instruction: Instruction) -> None:
@@ -204,7 +204,7 @@ def _fill(machine: Machine, instruction: Instruction) -> None:
         _whole(machine, instruction)
         return
     target, value = (machine.scalar(operand) for operand in instruction.operands[:2])
-    pointers.fill(machine, target, value, size, _align(instruction, 0))
+    access.fill(machine, target, value, size, _align(instruction, 0))
 
 
 def _whole(machine: Machine, instruction: Instruction) -> None:

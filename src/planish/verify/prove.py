@@ -13,16 +13,20 @@ from planish.llvm.module import Module
 from planish.verify import differential, rebuild, refine, smtlib, solvers
 from planish.verify import terms as t
 from planish.verify.cfg import shape_of
-from planish.verify.confirm import confirm
-from planish.verify.ir import Function, Local
+from planish.verify.confirm import calls, confirm
+from planish.verify.ir import Function
 from planish.verify.refine import Query
 from planish.verify.requests import FunctionVerdict, Validate
+from planish.verify.specialised import knows_callers
 from planish.verify.terms import FALSE, Term
 
-_ENCODING_SECONDS = 3.0
+_ENCODING = 1.2  # times the time of one question is what encoding may take, besides
+_LEAST = 0.6  # s
 _SIDE_SECONDS = 3.0  # for the questions whether the bound is exceeded, or reached at all
-_SETTLE_SECONDS = 0.5
-_QUESTIONS = 3  # times the time of one question is what all those of a function may take
+_SETTLE_SECONDS = 0.5  # or half of the time of one question
+# Times the time of one question is what all those of a function may take; where tested is enough,
+# less.
+_QUESTIONS, _FEW_QUESTIONS = 3, 1.5
 _NO_UNDEF = "inputs and the memory that was there before are not undef"
 
 
@@ -41,11 +45,18 @@ class Case:
 
 def validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVerdict:
     """The verdict; raises Unsupported, naming what has no meaning here."""
-    if request.test_first and any(shape_of(f).has_loops for f in (case.source, case.target)):
+    if request.test_first and any(_runs_long(f) for f in (case.source, case.target)):
         tested = run_only(case, FunctionVerdict(request.function, Verdict(Grade.UNKNOWN)))
         if tested.grade is not Grade.UNKNOWN:
-            return replace(tested, loops=True)
+            return replace(
+                tested, loops=any(shape_of(f).has_loops for f in (case.source, case.target))
+            )
     return _judged(case, _validate(case, request, names))
+
+
+def _runs_long(function: Function) -> bool:
+    """Whether it has loops or calls: what follows them is more than a proof is likely to be for."""
+    return bool(calls(function)) or shape_of(function).has_loops
 
 
 def run_only(case: Case, found: FunctionVerdict) -> FunctionVerdict:
@@ -61,35 +72,13 @@ def _judged(case: Case, found: FunctionVerdict) -> FunctionVerdict:
     return replace(found, verdict=Verdict(Grade.UNKNOWN), reason=reason, input="")
 
 
-def knows_callers(source: Function, target: Function) -> bool:
-    """Whether the target relies on what the callers of a local function pass: it promises more of
-    an argument, or leaves one unused that the source uses."""
-    if "local" not in source.flags:
-        return False
-    ours, theirs = _used(source), _used(target)
-    return any(
-        {"range", "nonnull", "noalias"} & (b.flags - a.flags)
-        or b.dereferenceable > a.dereferenceable
-        or (a.number in ours and b.number not in theirs)
-        for a, b in zip(source.parameters, target.parameters, strict=True)
-    )
-
-
-def _used(function: Function) -> set[int]:
-    return {
-        operand.value.number
-        for block in function.blocks
-        for instruction in block.instructions
-        for operand in instruction.operands
-        if isinstance(operand.value, Local)
-    }
-
-
 def _validate(case: Case, request: Validate, names: Sequence[str]) -> FunctionVerdict:
-    budget = _Budget(names, _QUESTIONS * request.seconds)
+    small = min(_SETTLE_SECONDS, request.seconds / 2)
+    many = _FEW_QUESTIONS if request.test_first else _QUESTIONS
+    budget = _Budget(names, many * request.seconds, small)
     query = refine.ask(
         case.source, case.target, request.bound, case.find_source, case.find_target,
-        request.seconds + _ENCODING_SECONDS, budget.settle,
+        _ENCODING * request.seconds + _LEAST, budget.settle,
     )  # fmt: skip
     answer = _decide(query, request, budget)
     if answer.result == "unsat":
@@ -118,6 +107,7 @@ class _Budget:
 
     names: Sequence[str]
     left: float
+    small: float
 
     def solve(self, term: Term, seconds: float) -> solvers.Answer:
         """Ask for at most so many seconds, or for what is left."""
@@ -132,7 +122,7 @@ class _Budget:
 
     def settle(self, term: Term) -> bool:
         """A small question during the encoding: is the term never true?"""
-        return self.solve(term, _SETTLE_SECONDS).result == "unsat"
+        return self.solve(term, self.small).result == "unsat"
 
 
 def _decide(query: Query, request: Validate, budget: _Budget) -> solvers.Answer:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from planish.verify import inlining, memory, values
 from planish.verify import terms as t
-from planish.verify.encode import Encoded, Exit, encode
+from planish.verify.encode import encode
+from planish.verify.exits import Encoded, Exit
 from planish.verify.ir import Function
 from planish.verify.memory import Block
 from planish.verify.shared import Shared, add_callees, add_globals, share

@@ -27,7 +27,8 @@ class Validate:
     explain  give the query back where it is not decided
     run      confirm by running and test by running; without it, only proofs count
     proofs   try to prove; without it, only runs count
-    test_first  functions with loops are run before a proof is tried, and then none is
+    test_first  functions with loops or calls are run before a proof is tried, and then none is
+    same        neither the function nor anything that it refers to has changed
     """
 
     before: str
@@ -39,6 +40,7 @@ class Validate:
     run: bool = True
     proofs: bool = True
     test_first: bool = False
+    same: bool = False
 
 
 @dataclass(frozen=True)

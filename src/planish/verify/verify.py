@@ -132,18 +132,18 @@ class Verifier(Closing):
         found: dict[str, FunctionVerdict] = {}
         asked = []
         for name in names:
-            held = self._cache.get(first[name], second[name], keys, limits)
+            held = self._cache.get(first[name], second[name], limits)
             if held is not None:
                 found[name] = held
             else:
                 asked.append(name)
         cached = len(found)
-        calls = [_call(name, keys, limits) for name in asked]
+        calls = [_call(name, keys, limits, first[name] == second[name]) for name in asked]
         for at, reply in self._pool.stream(calls):
             name = asked[at]
             found[name] = _verdict(name, reply)
             if reply.failure is None:
-                self._cache.put(first[name], second[name], keys, limits, found[name])
+                self._cache.put(first[name], second[name], limits, found[name])
             if step is not None:
                 step(found[name])
         return Report(tuple(found[name] for name in names), missing, cached)
@@ -165,7 +165,7 @@ class Verifier(Closing):
         return dict(reply.value)
 
 
-def _call(name: str, keys: Sequence[str], limits: Limits) -> Call:
+def _call(name: str, keys: Sequence[str], limits: Limits, same: bool) -> Call:
     request = Validate(
         keys[0],
         keys[1],
@@ -176,6 +176,7 @@ def _call(name: str, keys: Sequence[str], limits: Limits) -> Call:
         limits.run,
         limits.proofs,
         limits.test_first,
+        same,
     )
     return Call((), request, (keys[0], keys[1]))
 
