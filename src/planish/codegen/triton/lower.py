@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from math import prod
 
 from planish.base.errors import UsageError, unknown
-from planish.codegen.triton.attention import as_attention, emit_attention
-from planish.codegen.triton.contraction import as_contraction, emit_contraction
+from planish.codegen.triton.attention import emit_attention
+from planish.codegen.triton.contraction import emit_contraction
+from planish.codegen.triton.match_attention import as_attention
+from planish.codegen.triton.match_contraction import as_contraction
+from planish.codegen.triton.match_rows import as_rows
 from planish.codegen.triton.plan import Plan, reads_of, simplify
-from planish.codegen.triton.rows import as_rows, emit_rows
+from planish.codegen.triton.rows import emit_rows
 from planish.codegen.triton.source import PRECISIONS, Config, KernelSource
 from planish.codegen.triton.tiles import emit_tile
 from planish.tensor.expr import Tensor
