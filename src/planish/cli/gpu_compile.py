@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 @click.command("compile", no_args_is_help=True)
 @click.argument("program")
 @click.option("--shape", default="", metavar="m=512,k=512,n=512", help="Lengths of all axes.")
-@click.option("--type", "type_name", default="f16", show_default=True, help="Element type.")
+@click.option(
+    "--type",
+    "type_name",
+    default="f16",
+    show_default=True,
+    help="Element type: f16, bf16, f32, f8e4m3, f8e5m2, i8, ..",
+)
 @click.option("--semiring", default="sum-product", show_default=True, help="As for compile.")
 @click.option(
     "--target", default="cuda:sm_90", show_default=True,

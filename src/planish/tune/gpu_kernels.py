@@ -30,6 +30,8 @@ from planish.tune.gpu_worker import HANDLER, Build, Built, Interpret
 from planish.tune.tensors import as_tensors
 
 Array = np.ndarray[Any, Any]
+# gfx942 multiplies f8 of another format (without negative zero), sm_80 and gfx90a none.
+_MULTIPLY_F8 = ("sm_90", "sm_100")
 _SECONDS = 120.0
 _MEMORY = 24 << 30  # address space: Triton maps more than it touches
 
@@ -94,8 +96,9 @@ class GpuKernel:
     def lowered_for(self, strides: Mapping[str, tuple[int, ...]]) -> Lowered:
         """The kernels for tensors with these strides (elements)."""
         return lower_program(
-            self.program, configs=self._given, strides=strides, precision=self._precision()
-        )
+            self.program, configs=self._given, strides=strides, precision=self._precision(),
+            f8=self.hardware.name in _MULTIPLY_F8,
+        )  # fmt: skip
 
     def _precision(self) -> str:
         # AMD's matrix cores before gfx942 have no tf32.
@@ -268,14 +271,18 @@ def random_inputs(program: Program, seed: int) -> dict[str, Array]:
 
 # Relative to the largest value of an output: what a rounding of its type, or of the 16-bit
 # operands inside, may come to.
-_TOLERANCE = {"f16": 4e-3, "bf16": 3e-2, "f32": 2e-4, "f64": 2e-4}
+_TOLERANCE = {
+    "f16": 4e-3, "bf16": 3e-2, "f32": 2e-4, "f64": 2e-4, "f8e4m3": 6.5e-2, "f8e5m2": 0.13,
+}  # fmt: skip
 
 
 def compare(program: Program, arrays: Mapping[str, Array], found: Mapping[str, Array]) -> Checked:
     """Outputs against the reference."""
     wanted = evaluate(program, arrays)
     worst = 0.0
-    inner = {t.type.name for t in (*program.inputs, *program.temporaries)}
+    # Every f8 is an f16: what is read as such is not rounded.
+    inner = {t.type.name for t in program.temporaries}
+    inner |= {t.type.name for t in program.inputs if t.type.size > 1}
     for tensor in program.outputs:
         a, b = as_values(found[tensor.name], tensor.type), as_values(
             wanted[tensor.name], tensor.type

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _TORCH = {
     "f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "i8": "int8",
     "u8": "uint8", "i16": "int16", "i32": "int32", "i64": "int64", "bool": "bool",
+    "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
 }  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def run(
     for source, module in zip(lowered.kernels, modules, strict=True):
         function = getattr(module, source.name)
         arguments = [
-            m.view(torch.uint8) if m.dtype == torch.bool else m
+            m.view(torch.uint8) if m.element_size() == 1 and m.dtype != torch.int8 else m
             for m in (memory[t.name] for t in source.tensors)
         ]
         options = {"num_warps": source.config.warps or 4}

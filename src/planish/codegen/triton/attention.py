@@ -108,9 +108,8 @@ def emit_attention(
         code.line("p = tl.exp(s - safe)")
         code.line("scale = tl.exp(high - safe)")
         code.line("total = total * scale + tl.sum(p, 1, keep_dims=True)")
-        v = value.raw(found.values)
-        if not narrow and found.values.type != F32:
-            v = f"{v}.to(tl.float32)"
+        plain = narrow or found.values.type == F32
+        v = value.raw(found.values) if plain else f"({value.value(found.values)}).to(tl.float32)"
         p = f"p.to({triton_type(wanted)})" if narrow else "p"
         precision = exact if wanted == F32 else ""
         code.line(f"acc = tl.dot({p}, {v}, acc * scale{precision})")

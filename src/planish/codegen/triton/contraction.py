@@ -27,12 +27,15 @@ from planish.codegen.triton.source import (
 )
 from planish.tensor.expr import Access, Expr, Index, Tensor
 from planish.tensor.program import Stage
+from planish.tensor.small_floats import LAYOUTS
 from planish.tensor.types import F32, Type
+
+_F8 = {"f8e4m3": "tl.float8e4nv", "f8e5m2": "tl.float8e5"}  # as the hardware multiplies them
 
 
 def default_config(found: Contraction) -> Config:
     """Tiles by rule: as large as the result is, as deep as four warps keep busy."""
-    wide = {"i8": 128, "f16": 64, "bf16": 64}.get(found.type.name, 32)
+    wide = {1: 128, 2: 64}.get(found.type.size, 32)
     most = 128 if found.type.size <= 2 else 64
     rows, columns = found.extent(found.m), found.extent(found.n)
     m = max(16, min(most, pow2(rows)))
@@ -192,6 +195,9 @@ def _tile(
             extra = f', input_precision="{found.precision}"'
         if found.type.name == "i8":
             extra = ", out_dtype=tl.int32"
+        if found.type.name in LAYOUTS:
+            # Hopper's own sums of f8 products are narrower than f32: no longer than one tile.
+            extra = ", max_num_imprecise_acc=BLOCK_K"
         code.line(f"acc = tl.dot({a}, {b}, acc{extra})")
     if found.factor is not None:
         code.line(f"acc = acc * {found.factor!r}")
@@ -229,8 +235,13 @@ def side(code: Code, scope: Scope, operand: Operand, type: Type, k: Dim, name: s
 
 def _converted(code: Code, text: str, stored: Type, type: Type) -> str:
     """Elements in the dot's type; bytes by packed bit operations, since conversions are scalar."""
+    if type.name in LAYOUTS:
+        return f"{text}.to({_F8[type.name]}, bitcast=True)"
     if stored == type:
         return text
+    if stored.name in LAYOUTS:
+        half = f"{code.helper(f'_{stored.name}_to_f16')}({text})"
+        return half if type.name == "f16" else f"{half}.to(tl.float32).to({triton_type(type)})"
     if stored.name == "i8" and type.name in ("f16", "bf16"):
         return f"{code.helper(f'_i8_to_{type.name}')}({text})"
     return f"{text}.to({triton_type(type)})"

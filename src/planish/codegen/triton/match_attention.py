@@ -20,6 +20,7 @@ from planish.codegen.triton.plan import (
     plain_axes,
     renamed,
 )
+from planish.codegen.triton.source import Numbers
 from planish.tensor.expr import Access, Cast, Expr, Op, Tensor
 from planish.tensor.program import Stage
 from planish.tensor.types import F32
@@ -45,7 +46,7 @@ class Attention:
 
 def as_attention(
     waiting: Sequence[Stage], outputs: Sequence[Tensor], strides: Mapping[str, tuple[int, ...]],
-    precision: str,
+    numbers: Numbers,
 ) -> Attention | None:  # fmt: skip
     """Attention at the head of these statements, or None."""
     if len(waiting) < 4:
@@ -59,7 +60,7 @@ def as_attention(
         return None
     if top.post is not None or total.post is not None or len(out.bound) != 1:
         return None
-    scores = as_contraction(first, precision, strides)
+    scores = as_contraction(first, numbers, strides)
     if scores is None or first.out.tensor.type != F32:
         return None
     read = next((a for a in accesses_of(top.body) if a.tensor == first.out.tensor), None)
@@ -72,7 +73,7 @@ def as_attention(
     names = _names(first, held)
     if names is None:
         return None
-    moved = as_contraction(renamed(first, names), precision, strides)
+    moved = as_contraction(renamed(first, names), numbers, strides)
     if moved is None or len(moved.n) != 1 or moved.n[0] != out.bound[0]:
         return None
     if set(moved.batch + moved.m) != set(out.axes) - value_axes(values, out):

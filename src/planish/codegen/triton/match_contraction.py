@@ -13,11 +13,10 @@ from itertools import product
 from math import prod
 
 from planish.codegen.triton.nodes import Guarded, accesses_of
-from planish.codegen.triton.source import (
-    row_major_elements,
-)
+from planish.codegen.triton.source import Numbers, row_major_elements
 from planish.tensor.expr import Access, Cast, Const, Expr, Op
 from planish.tensor.program import Stage
+from planish.tensor.small_floats import LAYOUTS
 from planish.tensor.types import F32, I32, TYPES, Type
 
 _SMALLEST = 8  # rows and columns below which a tensor core is mostly idle
@@ -57,7 +56,7 @@ class Contraction:
 
 
 def as_contraction(
-    stage: Stage, precision: str, strides: Mapping[str, tuple[int, ...]]
+    stage: Stage, numbers: Numbers, strides: Mapping[str, tuple[int, ...]]
 ) -> Contraction | None:
     """The stage as a contraction, or None where it is none (or too small for tensor cores)."""
     if stage.reduce != "sum" or stage.modulo is not None or stage.body.type not in (F32, I32):
@@ -71,7 +70,7 @@ def as_contraction(
         right = [f for f, side in zip(factors, sides, strict=True) if side == 1]
         if not left or not right:
             continue
-        found = _grouped(stage, left, right, constant, precision, strides)
+        found = _grouped(stage, left, right, constant, numbers, strides)
         if found is None:
             continue
         worth = found.extent(found.m) * found.extent(found.n) - 4 * (len(left) > 1) - len(right)
@@ -97,7 +96,7 @@ def factors_of(body: Expr) -> tuple[list[Expr], float | None]:
 
 
 def _grouped(
-    stage: Stage, left: list[Expr], right: list[Expr], constant: float | None, precision: str,
+    stage: Stage, left: list[Expr], right: list[Expr], constant: float | None, numbers: Numbers,
     strides: Mapping[str, tuple[int, ...]],
 ) -> Contraction | None:  # fmt: skip
     of_left, of_right = _axes(left), _axes(right)
@@ -116,7 +115,7 @@ def _grouped(
     if min(prod(extents[a] for a in m), prod(extents[a] for a in n)) < _SMALLEST:
         return None
     first, second = _operand(left), _operand(right)
-    type = _dot_type(first, second, stage.body.type, precision)
+    type = _dot_type(first, second, stage.body.type, numbers)
     if type is None:
         return None
     steps = _steps(stage, strides)
@@ -125,7 +124,7 @@ def _grouped(
         tuple(sorted(m, key=lambda a: (-by_stride[a], a))),
         tuple(sorted(n, key=lambda a: (-by_stride[a], a))),
         tuple(sorted(stage.bound, key=lambda a: (-steps[a], a))),
-        constant, type, "ieee" if precision == "narrow" else precision,
+        constant, type, "ieee" if numbers.precision == "narrow" else numbers.precision,
     )  # fmt: skip
 
 
@@ -181,12 +180,16 @@ def _keeps(cast: Cast) -> bool:
     """Whether the conversion loses nothing."""
     source, target = cast.argument.type, cast.type
     if target.name == "f32":
-        return source.name in ("f16", "bf16", "i8", "u8", "i16", "bool", "f32")
+        return source.is_narrow_float or source.name in ("i8", "u8", "i16", "bool", "f32")
     return target.name == "i32" and source.name == "i8"
 
 
-def _dot_type(a: Operand, b: Operand, body: Type, precision: str) -> Type | None:
+def _dot_type(a: Operand, b: Operand, body: Type, numbers: Numbers) -> Type | None:
     names = {o.stored.name if o.stored else "" for o in (a, b)}
+    if names <= set(LAYOUTS) and body.is_float:
+        return TYPES[min(names)] if numbers.f8 and len(names) == 1 else TYPES["f16"]
+    # Every f8 is a number of both 16-bit types.
+    names = {"i8" if n in LAYOUTS and body.is_float else n for n in names}
     if not body.is_float:
         return TYPES["i8"] if names == {"i8"} else None
     if names <= {"f16", "i8"} and "f16" in names:
@@ -194,7 +197,7 @@ def _dot_type(a: Operand, b: Operand, body: Type, precision: str) -> Type | None
     if names <= {"bf16", "i8"} and "bf16" in names:
         return TYPES["bf16"]
     half = names & {"f16", "bf16"}
-    if precision == "narrow" and len(half) == 1 and names - half == {""}:
+    if numbers.precision == "narrow" and len(half) == 1 and names - half == {""}:
         return TYPES[half.pop()]
     return F32
 

@@ -98,15 +98,11 @@ def leave(code: Code, scope: Scope, stage: Stage, name: str, written: set[Tensor
     out = stage.out.tensor
     final = stage.post if stage.post is not None else stage.body
     value = name
-    if out.type.name in ("f16", "bf16") and not _is_rounded(final, out.type):
-        value = f"{name}.to({_word(out.type)}).to(tl.float32)"
+    if out.type.is_narrow_float and not _is_rounded(final, out.type):
+        value = scope.rounded(name, out.type)
     scope.hold(Held(out.name, out.type), value)
     if out in written:
         scope.store(stage.out, name)
-
-
-def _word(type: Type) -> str:
-    return {"f16": "tl.float16", "bf16": "tl.bfloat16"}[type.name]
 
 
 def _is_rounded(expr: Expr, type: Type) -> bool:

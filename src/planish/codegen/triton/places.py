@@ -13,6 +13,8 @@ from math import prod
 
 from planish.codegen.triton.source import Code, argument, row_major_elements
 from planish.tensor.expr import Access, Index, Tensor
+from planish.tensor.small_floats import LAYOUTS
+from planish.tensor.types import Type
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,13 @@ class Places:
         pointer = self.pointer(access)
         if not self.dims_of(access):
             pointer += f" + tl.zeros(({'1, ' * len(self.tile)}), tl.int32)"
-        self.code.line(f"tl.store({pointer}, {value}{words})")
+        self.code.line(f"tl.store({pointer}, {self.stored(value, access.type)}{words})")
+
+    def stored(self, value: str, type: Type) -> str:
+        """A computed value as it lies in memory; Triton itself converts all types but f8."""
+        if type.name not in LAYOUTS:
+            return value
+        return f"{self.code.helper(f'_to_{type.name}')}({value})"
 
     def mask(self, dims: Sequence[Dim]) -> str:
         """Lanes inside of these dimensions; "" where no tile reaches beyond."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from planish.base.errors import UsageError
 from planish.codegen.triton.nodes import Guarded, Position, accesses_of
 from planish.codegen.triton.places import Dim, Places
 from planish.codegen.triton.source import Code, computed_type, number_text, triton_type
 from planish.tensor.expr import Access, Cast, Const, Expr, Index, Op
 from planish.tensor.program import Accumulator
+from planish.tensor.small_floats import LAYOUTS, encode
 from planish.tensor.types import BOOL, Type, identity
 
 
@@ -87,9 +90,10 @@ class Scope(Places):
         assert not isinstance(expr, Accumulator), "the reduction's result is held"
         raise UsageError(f"no Triton form of {expr}")
 
-    @staticmethod
-    def _widened(name: str, type: Type) -> str:
-        return f"{name}.to(tl.float32)" if type.name in ("f16", "bf16") else name
+    def _widened(self, name: str, type: Type) -> str:
+        if type.name in LAYOUTS:
+            return f"{self.code.helper(f'_{type.name}_to_f16')}({name}).to(tl.float32)"
+        return f"{name}.to(tl.float32)" if type.is_narrow_float else name
 
     def _guarded(self, expr: Guarded) -> str:
         if isinstance(expr.value, Access):
@@ -100,7 +104,10 @@ class Scope(Places):
     def raw_guarded(self, expr: Guarded) -> str:
         """The loaded elements of a padded read."""
         assert isinstance(expr.value, Access)
-        return self.raw(expr.value, self._guard(expr), number_text(expr.around.value))
+        around, type = expr.around.value, expr.type
+        if type.name in LAYOUTS:
+            around = int(encode(np.asarray(around), type.name))
+        return self.raw(expr.value, self._guard(expr), number_text(around))
 
     def _guard(self, expr: Guarded) -> str:
         checks = []
@@ -130,15 +137,21 @@ class Scope(Places):
             return text
         if target is BOOL:
             return f"({text} != 0)"
-        if target.name in ("f16", "bf16"):
+        if target.is_narrow_float:
             # Rounded to f32 first, as the reference has it.
             text = text if source.name == "f32" else f"{text}.to(tl.float32)"
-            return f"{text}.to({triton_type(target)}).to(tl.float32)"
-        if source.name in ("f16", "bf16") and target.name == "f32":
+            return self.rounded(text, target)
+        if source.is_narrow_float and target.name == "f32":
             return text
         if source.is_float and not target.is_float and target.size < 4:
             return f"{text}.to(tl.int32).to({triton_type(target)})"
         return f"{text}.to({triton_type(target)})"
+
+    def rounded(self, text: str, type: Type) -> str:
+        """An f32 value rounded to a narrower type, and f32 again."""
+        if type.name not in LAYOUTS:
+            return f"{text}.to({triton_type(type)}).to(tl.float32)"
+        return self._widened(f"{self.code.helper(f'_to_{type.name}')}({text})", type)
 
     def _operation(self, expr: Op) -> str:
         name = expr.name
