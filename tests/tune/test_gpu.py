@@ -19,9 +19,10 @@ from planish.store.lockfile import update
 from planish.tensor import functions as f
 from planish.tensor.expr import axes
 from planish.tensor.positions import argmax, argmin
+from planish.tune.gpu_checks import interpret_request
 from planish.tune.gpu_contests import attention, layernorm, matmul, softmax
 from planish.tune.gpu_inspect import Launch, difference, inspect, of_built, triton_build
-from planish.tune.gpu_kernels import GpuKernel, gpu_kernel, interpret_request, workers
+from planish.tune.gpu_kernels import GpuKernel, gpu_kernel, workers
 from planish.tune.gpu_space import KernelSpace, best_by_estimate, entry, from_lock
 from planish.tune.gpu_worker import Describe
 
