@@ -84,8 +84,8 @@ def command(
     from planish.tune.gpu_kernels import gpu_kernel, parse_recipe
     from planish.tune.gpu_space import best_by_estimate, entry, from_lock
 
-    tensors = _tensors(program, shape, type_name, semiring)
-    name = f"{program} {shape} {type_name}".strip() if shape else program
+    tensors = program_tensors(program, shape, type_name, semiring)
+    name = program_name(program, shape, type_name)
     if replay and lock is None:
         raise UsageError("--replay takes the tiles from a lockfile", hint="--lock planish.lock")
     if sum((replay, best, bool(tiles))) > 1:
@@ -152,7 +152,15 @@ def _work(
     return found
 
 
-def _tensors(program: str, shape: str, type_name: str, semiring: str) -> Tensor | list[Tensor]:
+def program_name(program: str, shape: str, type_name: str) -> str:
+    """How a lockfile calls the program."""
+    return f"{program} {shape} {type_name}".strip() if shape else program
+
+
+def program_tensors(
+    program: str, shape: str, type_name: str, semiring: str
+) -> Tensor | list[Tensor]:
+    """The tensors that PROGRAM and its options name."""
     name, _, attribute = program.rpartition(":")
     if name.endswith(".py"):
         return load_tensors(Path(name), attribute)
