@@ -22,12 +22,12 @@ import torch
 from planish.tune import gpu_tutorials as hand
 from planish.tune.gpu_bench import run_contest
 from planish.tune.gpu_contests import Shapes, contests
-from planish.tune.gpu_torch import _TORCH
+from planish.tune.gpu_torch import TORCH
 
 class Cpu:
     name = "cpu"
     def put(self, array, type_name):
-        return torch.from_numpy(array).to(getattr(torch, _TORCH[type_name]))
+        return torch.from_numpy(array).to(getattr(torch, TORCH[type_name]))
     def get(self, tensor):
         return tensor.double().numpy()
     def poison(self, tensor):

@@ -16,7 +16,7 @@ from planish.tune.gpu_bench import Array, Call, Contest, Device, rank_correlatio
 from planish.tune.gpu_cost import estimate
 from planish.tune.gpu_kernels import GpuKernel, gpu_kernel
 from planish.tune.gpu_space import KernelSpace, best_by_estimate, configurations
-from planish.tune.gpu_torch import _TORCH, load, run
+from planish.tune.gpu_torch import TORCH, load, run
 
 
 def matmul(m: int, n: int, k: int, type: str = "f16") -> Tensor:
@@ -125,7 +125,7 @@ def kernel_call(kernel: GpuKernel, torch: Any) -> Call:
     def call(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         if not between:
             for t in lowered.temporaries:
-                dtype = getattr(torch, _TORCH[t.type.name])
+                dtype = getattr(torch, TORCH[t.type.name])
                 between[t.name] = torch.empty(t.shape, dtype=dtype, device=inputs[0].device)
         program = kernel.program
         memory = {t.name: x for t, x in zip(program.inputs, inputs, strict=True)}
@@ -162,7 +162,7 @@ def _contest(
         """torch in f64, on the GPU where there is one."""
         place = "cuda" if torch.cuda.is_available() else "cpu"
         rounded = [
-            torch.from_numpy(a).to(getattr(torch, _TORCH[t.type.name])).double().to(place)
+            torch.from_numpy(a).to(getattr(torch, TORCH[t.type.name])).double().to(place)
             for a, t in zip(arrays, program.inputs, strict=True)
         ]
         return [theirs(*rounded).cpu().numpy()]

@@ -108,6 +108,14 @@ class KernelSource:
     facts: Mapping[str, int | str] = field(default_factory=dict, hash=False, compare=False)
 
 
+def launch_options(kernel: KernelSource) -> dict[str, int]:
+    """What Triton is told at a launch besides the arguments."""
+    options = {"num_warps": kernel.config.warps or 4}
+    if kernel.config.stages:
+        options["num_stages"] = kernel.config.stages
+    return options
+
+
 def pow2(n: int) -> int:
     """The smallest power of two that is at least n."""
     return 1 << max(0, n - 1).bit_length()
