@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from planish.tensor import functions as f
 from planish.tensor.einsum import einsum_program, parse_spec
-from planish.tensor.expr import Expr, Tensor, axes, cast
+from planish.tensor.expr import Axis, Expr, Tensor, axes, cast
+from planish.tensor.positions import argmax, argmin, position
 from planish.tensor.types import type_of
 
 
@@ -62,13 +63,16 @@ def rmsnorm(rows: int, length: int, type: str) -> Tensor:
     return f.define("Y", [m, n], x[m, n] * f.rsqrt(square[m] + 1e-6) * w[n], type)
 
 
-def attention(b: int, h: int, queries: int, keys: int, d: int, type: str, *, bias: bool = False) -> Tensor:  # fmt: skip
+def attention(b: int, h: int, queries: int, keys: int, d: int, type: str, *, bias: bool = False, causal: bool = False) -> Tensor:  # fmt: skip
     i, j, q, k, x, e = axes("b h q k d e")
     query, key = f.tensor("Q", (b, h, queries, d), type), f.tensor("K", (b, h, keys, d), type)
     value = f.tensor("V", (b, h, keys, d), type)
     score: Expr = f.sum(x, query[i, j, q, x] * key[i, j, k, x]) * d**-0.5
     if bias:
         score = score + f.tensor("bias", (queries, keys))[q, k]
+    if causal:
+        seen = position(Axis("k", keys)) <= position(Axis("q", queries))
+        score = f.where(seen, score, float("-inf"))
     s = f.define("S", [i, j, q, k], score)
     top = f.define("top", [i, j, q], f.max(k, s[i, j, q, k]))
     p = f.define("P", [i, j, q, k], f.exp(s[i, j, q, k] - top[i, j, q]))
@@ -86,12 +90,11 @@ def convolution(type: str, stride: int = 1) -> Tensor:
     return f.define("Y", [n, h, w, o], f.relu(f.sum([r, s, c], read * k[r, s, c, o])), type)
 
 
-def argmax(rows: int, length: int) -> Tensor:
+def extremes(rows: int, length: int) -> tuple[Tensor, Tensor]:
     m, n = axes("m n")
-    x, at = f.tensor("X", (rows, length)), f.tensor("index", (length,), "i32")
-    top = f.define("top", [m], f.max(n, x[m, n]))
-    found = f.where(f.equal(x[m, n], top[m]), at[n], 2**31 - 1)
-    return f.define("Y", [m], f.min(n, found))
+    x = f.tensor("X", (rows, length))
+    most = f.define("most", [m], argmax(n, x[m, n]))
+    return most, f.define("least", [m], argmin(n, x[m, n]), "i64")
 
 
 def mlp() -> Tensor:
@@ -159,7 +162,15 @@ def cases() -> list[Case]:
         case("rmsnorm bf16 9x513", rmsnorm(9, 513, "bf16")),
         case("attention f16 2x2x37x50x32", attention(2, 2, 37, 50, 32, "f16"), {"O": "m=32 n=32"}),
         case("attention bf16 + bias", attention(1, 2, 40, 33, 24, "bf16", bias=True), {"O": "m=32 n=32"}),
-        case("argmax 13x300", argmax(13, 300)),
+        case("f8 e4m3 x e4m3 67x70x45", _matmul(67, 70, 45, "f8e4m3", "f8e4m3", "f32"), small),
+        case("f8 e5m2 x e5m2 33x129x47", _matmul(33, 129, 47, "f8e5m2", "f8e5m2", "bf16"), small),
+        case("f8 e4m3 x bf16, f8 out", _matmul(40, 50, 45, "f8e4m3", "bf16", "f8e4m3"), small),
+        case("softmax f8 in, f8 out 33x700", softmax(33, 700, "f8e5m2")),
+        case("causal attention f16", attention(1, 2, 40, 40, 32, "f16", causal=True), {"O": "m=32 n=32"}),
+        case("argmax and argmin 37x301", extremes(37, 301)),
+        case("argmax 5x3000 in passes", (f.define("Y", [m], argmax(n, f.tensor("X", (5, 3000), "bf16")[m, n])),), {"Y": "k=512"}),
+        case("argmin over all", (f.define("Y", [], argmin([m, n], x[m, n])),)),
+        case("all over columns", (f.define("Y", [n], f.all_(m, flags[m, n])),)),
         case("any over rows", f.define("Y", [m], f.any_(n, flags[m, n]))),
         case("xor over columns", f.define("Y", [n], f.reduce("xor", m, whole[m, n]))),
         case("product of everything", f.define("Y", [], f.prod([m, n], x[m, n] * 0.1 + 1.0))),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from planish.advise.kernel_facts import COPIES, MATRIX, KernelFacts
@@ -21,7 +22,7 @@ from planish.tune.gpu_inspect import Launch, of_built, triton_build
 from planish.tune.gpu_kernels import build_request, gpu_kernel, workers
 from planish.tune.gpu_worker import Describe
 
-FILE = Path(__file__).parent / "gpu_tutorials.py"
+FILE = Path(find_spec("planish.tune.gpu_tutorials").origin)
 I16 = "i32:16"
 _P = "*fp16:16"
 # fmt: off

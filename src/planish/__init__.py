@@ -51,12 +51,13 @@ _LAZY = {
     **dict.fromkeys(("axes", "cast"), "planish.tensor.expr"),
     **dict.fromkeys(
         (
-            "absolute", "any_", "define", "equal", "erf", "exp", "gelu", "log", "max", "maximum",
-            "min", "minimum", "pad", "prod", "reduce", "relu", "rsqrt", "sigmoid", "sqrt", "sum",
-            "tanh", "tensor", "where",
+            "absolute", "all_", "any_", "define", "equal", "erf", "exp", "gelu", "log", "max",
+            "maximum", "min", "minimum", "pad", "prod", "reduce", "relu", "rsqrt", "sigmoid",
+            "sqrt", "sum", "tanh", "tensor", "where",
         ),
         "planish.tensor.functions",
     ),
+    **dict.fromkeys(("argmax", "argmin", "position"), "planish.tensor.positions"),
     "Schedule": "planish.tensor.schedule",
     "compile": "planish.tune.tensors",
     "einsum": "planish.tune.einsum",

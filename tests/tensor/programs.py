@@ -19,6 +19,7 @@ from planish.tensor.schedule import Schedule, Step, step
 from planish.tensor.types import BF16, TYPES, Type
 
 _EXTENTS = (1, 2, 3, 5, 7, 8, 16, 17, 33)
+_EVERYWHERE = tuple(name for name in TYPES if not name.startswith("f8"))
 _X86_TYPES = ("f32", "f64", "i32", "f32", "f32")
 
 
@@ -66,7 +67,7 @@ def _program(draw: random.Random) -> Program:
     while np.prod([max(1, e) for e in extents.values()]) > 6000:
         extents[draw.choice(names)] = draw.choice((1, 2, 3))
     axes = {n: Axis(n, extents[n]) for n in names}
-    chosen = draw.choice((*_X86_TYPES, *TYPES))
+    chosen = draw.choice((*_X86_TYPES, *_EVERYWHERE))
     type = TYPES[chosen]
     kept = [n for n in names if draw.random() < 0.6]
     draw.shuffle(kept)

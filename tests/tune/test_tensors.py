@@ -278,3 +278,10 @@ def test_narrow_sums_of_products_wrap_like_numpy(kind: str) -> None:
     info = np.iinfo(kind)
     a, b = (numbers.integers(info.min, info.max, s).astype(kind) for s in ((9, 21), (21, 17)))
     assert np.array_equal(pl.einsum("mk,kn->mn")(a, b), np.einsum("mk,kn->mn", a, b))
+
+
+def test_types_of_gpus_are_refused_in_one_line() -> None:
+    m, n = pl.axes("m n")
+    x = pl.tensor("X", (3, 4), "f8e4m3")
+    with pytest.raises(UsageError, match="GPU kernels only"):
+        pl.compile(pl.define("Y", [n, m], x[m, n] * 2.0, "f32"))

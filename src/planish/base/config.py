@@ -180,6 +180,11 @@ def read_llm_config() -> LlmConfig:
     return LlmConfig(os.environ.get("PLANISH_LLM_KEY", "").strip(), seconds)
 
 
+def triton_interprets() -> bool:
+    """TRITON_INTERPRET: whether Triton kernels are to run on tensors of the CPU."""
+    return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes", "y")
+
+
 def interpret_triton() -> None:
     """Let Triton, which is not imported yet, run kernels on the CPU by its interpreter."""
     os.environ["TRITON_INTERPRET"] = "1"

@@ -8,6 +8,7 @@ import click
 
 _COMMANDS = {
     "compile": ("planish.cli.gpu_compile", "Lower a tensor program to Triton, check, compile."),
+    "tune": ("planish.cli.gpu_tune", "Search a kernel's tiles; measured where there is a GPU."),
     "inspect": ("planish.cli.gpu_inspect", "Judge any GPU kernel without running it."),
     "diff": ("planish.cli.gpu_diff", "Compare two GPU kernels."),
     "bench": ("planish.cli.gpu_bench", "Measure on this machine's GPU, beside torch."),
@@ -38,6 +39,7 @@ def command() -> None:
 
     \b
     planish gpu compile "mk,kn->mn" --shape m=512,k=512,n=512 --type f16 --source
+    planish gpu tune "mk,kn->mn" --shape m=512,k=512,n=512 --lock planish.lock
     planish gpu inspect kernel.cubin
     planish gpu inspect kernels.py:softmax --signature "*fp32:16, *fp32:16, i32, 1024"
     planish gpu diff old.cubin new.cubin

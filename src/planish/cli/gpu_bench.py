@@ -31,21 +31,21 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure products, softmax, layer norms and attention beside torch and inductor.
+    """Measure products, softmax, layer norms and attention beside torch, inductor and tutorials.
 
     Results are checked first, into poisoned memory; each sample has its own inputs and a flushed
     L2 cache. Needs a GPU and torch; where there is none this says so (exit code 2).
     """
     from planish.base.files import check_writable, write_atomic
     from planish.tune.gpu_bench import TorchDevice, find_gpu, run_contest
-    from planish.tune.gpu_contests import contests, estimate_against_time
+    from planish.tune.gpu_contests import FULL, QUICK, contests, estimate_against_time
 
     torch = find_gpu()
     if output is not None:
         check_writable(output)
     device = TorchDevice()
     found = []
-    for contest in contests(device.target, torch, quick=quick):
+    for contest in contests(device.target, torch, shapes=QUICK if quick else FULL):
         if only in contest.name:
             found.append(run_contest(device, contest, rounds=rounds, seed=seed))
             if not as_json:

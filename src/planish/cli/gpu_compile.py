@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 @click.command("compile", no_args_is_help=True)
 @click.argument("program")
 @click.option("--shape", default="", metavar="m=512,k=512,n=512", help="Lengths of all axes.")
-@click.option("--type", "type_name", default="f16", show_default=True, help="Element type.")
+@click.option(
+    "--type",
+    "type_name",
+    default="f16",
+    show_default=True,
+    help="Element type: f16, bf16, f32, f8e4m3, f8e5m2, i8, ..",
+)
 @click.option("--semiring", default="sum-product", show_default=True, help="As for compile.")
 @click.option(
     "--target", default="cuda:sm_90", show_default=True,
@@ -78,8 +85,8 @@ def command(
     from planish.tune.gpu_kernels import gpu_kernel, parse_recipe
     from planish.tune.gpu_space import best_by_estimate, entry, from_lock
 
-    tensors = _tensors(program, shape, type_name, semiring)
-    name = f"{program} {shape} {type_name}".strip() if shape else program
+    tensors = program_tensors(program, shape, type_name, semiring)
+    name = program_name(program, shape, type_name)
     if replay and lock is None:
         raise UsageError("--replay takes the tiles from a lockfile", hint="--lock planish.lock")
     if sum((replay, best, bool(tiles))) > 1:
@@ -140,13 +147,21 @@ def _work(
             found["wrote"] += [str(p) for p in kernel.save(output, pool=pool)]
     found["compile_seconds"] = sum(b.seconds for b in built)
     found["judged"] = [
-        of_built(b, kernel.target, k.name).to_json()
+        of_built(b, kernel.target, k.name, prod(k.grid)).to_json()
         for b, k in zip(built, kernel.kernels, strict=True)
     ]
     return found
 
 
-def _tensors(program: str, shape: str, type_name: str, semiring: str) -> Tensor | list[Tensor]:
+def program_name(program: str, shape: str, type_name: str) -> str:
+    """How a lockfile calls the program."""
+    return f"{program} {shape} {type_name}".strip() if shape else program
+
+
+def program_tensors(
+    program: str, shape: str, type_name: str, semiring: str
+) -> Tensor | list[Tensor]:
+    """The tensors that PROGRAM and its options name."""
     name, _, attribute = program.rpartition(":")
     if name.endswith(".py"):
         return load_tensors(Path(name), attribute)

@@ -321,7 +321,7 @@ def apply(name: str, *operands: Operand) -> Expr:
         raise UsageError(f"{name} is of integers and bool, not of {common}")
     if common in (BOOL,) and name in ("add", "sub", "mul", "div", "mod", "neg"):
         raise UsageError(f"{name} is not of bool", hint="use &, | and ^, or cast to an integer")
-    if common.name in ("f16", "bf16"):
+    if common.is_narrow_float:
         common = F32
     arguments = [_as(o, common) for o in operands[first:]]
     if name == "where":

@@ -162,6 +162,11 @@ def any_(over: Axis | Sequence[Axis], body: Expr) -> Expr:
     return reduce("or", over, cast(body, BOOL))
 
 
+def all_(over: Axis | Sequence[Axis], body: Expr) -> Expr:
+    """Whether the body holds everywhere over the axes."""
+    return reduce("and", over, cast(body, BOOL))
+
+
 def define(name: str, over: Sequence[Axis], body: Expr, type: str | Type | None = None) -> Tensor:
     """A tensor computed by the program: `S = define("S", [m], sum(k, A[m, k]))`."""
     names = tuple(a.name for a in over)

@@ -35,6 +35,7 @@ class Definition:
     """How a tensor is computed: axes of its dimensions, the element's value, all extents.
 
     A padded tensor has `offsets` (where its inner part begins) and `around` (what lies outside).
+    `places` are the indices that are written, where these are not the axes.
     """
 
     axes: tuple[str, ...]
@@ -42,6 +43,7 @@ class Definition:
     extents: tuple[tuple[str, int], ...]
     offsets: tuple[int, ...] = ()
     around: Const | None = None
+    places: tuple[Index, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,11 +163,12 @@ def infer_extents(body: Expr, given: Mapping[str, int]) -> dict[str, int]:
     An axis that stands alone in some dimension has that dimension's length. Others get the
     largest extent that stays inside. Raises UsageError on a conflict or an access outside.
     """
-    extents = dict(given)
+    given = dict(given)
     found = accesses(body)
     for part in walk(body):
         if isinstance(part, Access | Reduce):
-            extents.update(part.extents)
+            given.update(part.extents)
+    extents = dict(given)
     places = [(a, i, n) for a in found for i, n in zip(a.indices, a.tensor.shape, strict=True)]
     for access, index, length in places:
         if index.constant or len(index.terms) != 1 or index.terms[0][1] != 1:
@@ -263,6 +266,8 @@ class _Lowering:
         if definition.around is not None:
             self._fill(tensor, definition.around)
         indices = [Axis(n).index for n in definition.axes]
+        if definition.places:
+            indices = list(definition.places)
         if definition.offsets:
             indices = [i + o for i, o in zip(indices, definition.offsets, strict=True)]
         self.tensors.append(tensor)

@@ -16,6 +16,7 @@ import numpy as np
 from planish.tensor.expr import Access, Cast, Const, Expr, Op
 from planish.tensor.loops import Do, Nest, Node
 from planish.tensor.program import Accumulator, Program, Stage
+from planish.tensor.small_floats import LAYOUTS, decode, encode
 from planish.tensor.types import BF16, BOOL, Type, identity
 
 Array = np.ndarray[Any, Any]
@@ -34,6 +35,8 @@ def load(stored: Array, type: Type) -> Array:
     """Stored elements as values."""
     if type is BF16:
         return (stored.astype(np.uint32) << 16).view(np.float32)
+    if type.name in LAYOUTS:
+        return decode(stored, type.name)
     return stored.astype(computed(type))
 
 
@@ -44,6 +47,8 @@ def store(values: Array, type: Type) -> Array:
         rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
         quiet = ((bits >> 16) | 0x40).astype(np.uint16)
         return np.where(np.isnan(values), quiet, rounded)
+    if type.name in LAYOUTS:
+        return encode(values, type.name)
     return values.astype(type.numpy)
 
 
@@ -138,7 +143,7 @@ def convert(values: Array, source: Type, target: Type) -> Array:
     """A cast; a float outside an integer's range, or NaN, gives an unspecified integer."""
     if target is BOOL:
         return np.asarray(values != 0)
-    if target.is_float and target.name in ("f16", "bf16"):
+    if target.is_narrow_float:
         return load(store(values, target), target)
     if source.is_float and not target.is_float:
         return values.astype(np.int64).astype(computed(target))

@@ -193,10 +193,10 @@ class TorchDevice:
 
     def put(self, array: Array, type_name: str) -> Any:
         """A tensor on the device."""
-        from planish.tune.gpu_torch import _TORCH
+        from planish.tune.gpu_torch import TORCH
 
         host = self._torch.from_numpy(np.ascontiguousarray(array))
-        return host.to(getattr(self._torch, _TORCH[type_name])).cuda()
+        return host.to(getattr(self._torch, TORCH[type_name])).cuda()
 
     def get(self, tensor: Any) -> Array:
         """Its values, as f64."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from planish.tune.gpu_bench import Array, Call, Contest, Device, rank_correlatio
 from planish.tune.gpu_cost import estimate
 from planish.tune.gpu_kernels import GpuKernel, gpu_kernel
 from planish.tune.gpu_space import KernelSpace, best_by_estimate, configurations
-from planish.tune.gpu_torch import load, run
+from planish.tune.gpu_torch import TORCH, load, run
 
 
 def matmul(m: int, n: int, k: int, type: str = "f16") -> Tensor:
@@ -59,48 +60,56 @@ def attention(batch: int, heads: int, length: int, head: int, type: str = "f16")
     return f.define("O", [b, h, q, e], body, type)
 
 
-def contests(target: str, torch: Any, *, quick: bool = False) -> list[Contest]:
-    """All of them, for a target; `quick` takes small shapes."""
-    sizes = (
-        [(512, 512, 512)] if quick else [(1024, 1024, 1024), (4096, 4096, 4096), (333, 777, 1000)]
-    )
-    found = [_matmul(target, torch, *s) for s in sizes]
-    rows = [(128, 1000)] if quick else [(4096, 1024), (4096, 12345), (1024, 50257)]
-    found += [
-        _elementwise(target, torch, f"softmax {m}x{n} f32", softmax(m, n),
-                     lambda x: torch.softmax(x, -1), 5 * m * n) for m, n in rows
-    ]  # fmt: skip
-    for m, n in [(128, 1024)] if quick else [(4096, 1024), (4096, 8192)]:
-        found.append(
-            _elementwise(
-                target,
-                torch,
-                f"layernorm {m}x{n} f16",
-                layernorm(m, n),
-                partial(_norm, torch, n),
-                8 * m * n,
-            )
-        )
-    for shape in [(1, 2, 256, 64)] if quick else [(4, 16, 1024, 64), (2, 16, 4096, 128)]:
-        product = torch.nn.functional.scaled_dot_product_attention
-        b, h, length, d = shape
-        found.append(
-            _elementwise(
-                target,
-                torch,
-                f"attention {b}x{h}x{length}x{d} f16",
-                attention(*shape),
-                product,
-                4 * b * h * length * length * d,
-            )
-        )
-    return found
+@dataclass(frozen=True)
+class Shapes:
+    """The shapes of the contests: (m, n, k), (rows, length) twice, (batch, heads, length, head)."""
+
+    matmul: Sequence[tuple[int, int, int]]
+    softmax: Sequence[tuple[int, int]]
+    layernorm: Sequence[tuple[int, int]]
+    attention: Sequence[tuple[int, int, int, int]]
 
 
-def _matmul(target: str, torch: Any, m: int, n: int, k: int) -> Contest:
-    return _elementwise(
-        target, torch, f"matmul {m}x{n}x{k} f16", matmul(m, n, k), torch.matmul, 2 * m * n * k
-    )
+FULL = Shapes(
+    [(1024, 1024, 1024), (4096, 4096, 4096), (333, 777, 1000)],
+    [(4096, 1024), (4096, 12345), (1024, 50257)],
+    [(4096, 1024), (4096, 8192)],
+    [(4, 16, 1024, 64), (2, 16, 4096, 128)],
+)
+QUICK = Shapes([(512, 512, 512)], [(128, 1000)], [(128, 1024)], [(1, 2, 256, 64)])
+
+
+def contests(
+    target: str, torch: Any, *, shapes: Shapes = FULL, matmul_tutorial: Call | None = None
+) -> Iterator[Contest]:
+    """All of them, for a target, made one by one.
+
+    matmul_tutorial  the hand-written product; by default the one with the tutorial's tuned tiles
+    """
+    from planish.tune import gpu_tutorials as hand
+
+    product = matmul_tutorial or hand.Matmul()
+    for m, n, k in shapes.matmul:
+        yield _contest(
+            target, torch, f"matmul {m}x{n}x{k} f16", matmul(m, n, k), torch.matmul, product,
+            2 * m * n * k,
+        )  # fmt: skip
+    for m, n in shapes.softmax:
+        yield _contest(
+            target, torch, f"softmax {m}x{n} f32", softmax(m, n), partial(torch.softmax, dim=-1),
+            hand.run_softmax, 5 * m * n,
+        )  # fmt: skip
+    for m, n in shapes.layernorm:
+        yield _contest(
+            target, torch, f"layernorm {m}x{n} f16", layernorm(m, n), partial(_norm, torch, n),
+            hand.run_layernorm, 8 * m * n,
+        )  # fmt: skip
+    for b, h, length, d in shapes.attention:
+        yield _contest(
+            target, torch, f"attention {b}x{h}x{length}x{d} f16", attention(b, h, length, d),
+            torch.nn.functional.scaled_dot_product_attention, hand.run_attention,
+            4 * b * h * length * length * d,
+        )  # fmt: skip
 
 
 def _norm(torch: Any, n: int, x: Any, w: Any, b: Any) -> Any:
@@ -109,8 +118,6 @@ def _norm(torch: Any, n: int, x: Any, w: Any, b: Any) -> Any:
 
 def kernel_call(kernel: GpuKernel, torch: Any) -> Call:
     """A kernel as a rival: temporaries are made once."""
-    from planish.tune.gpu_torch import _TORCH
-
     lowered = kernel.lowered
     modules = [load(k.text) for k in lowered.kernels]
     between: dict[str, Any] = {}
@@ -118,7 +125,7 @@ def kernel_call(kernel: GpuKernel, torch: Any) -> Call:
     def call(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         if not between:
             for t in lowered.temporaries:
-                dtype = getattr(torch, _TORCH[t.type.name])
+                dtype = getattr(torch, TORCH[t.type.name])
                 between[t.name] = torch.empty(t.shape, dtype=dtype, device=inputs[0].device)
         program = kernel.program
         memory = {t.name: x for t, x in zip(program.inputs, inputs, strict=True)}
@@ -128,21 +135,21 @@ def kernel_call(kernel: GpuKernel, torch: Any) -> Call:
     return call
 
 
-def _elementwise(
-    target: str, torch: Any, name: str, tensor: Tensor, theirs: Callable[..., Any], work: float
-) -> Contest:
+def _contest(
+    target: str, torch: Any, name: str, tensor: Tensor, theirs: Callable[..., Any],
+    by_hand: Call, work: float,
+) -> Contest:  # fmt: skip
     ours = kernel_call(best_by_estimate(tensor, target=target), torch)
     rules = kernel_call(gpu_kernel(tensor, target=target), torch)
     program = gpu_kernel(tensor, target=target).program
     inductor = torch.compile(theirs)
 
-    def copied(function: Callable[..., Any]) -> Call:
-        def call(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-            outputs[0].copy_(function(*inputs)) if function is inductor else _into(
-                function, inputs, outputs[0], torch
-            )
-
-        return call
+    def library(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """torch's own function, without a copy where it can write to a given place."""
+        if theirs is torch.matmul:
+            torch.matmul(*inputs, out=outputs[0])
+        else:
+            outputs[0].copy_(theirs(*inputs))
 
     def inputs(seed: int) -> list[tuple[Array, str]]:
         numbers = np.random.default_rng(seed)
@@ -152,29 +159,22 @@ def _elementwise(
         ]
 
     def wanted(arrays: Sequence[Array]) -> list[Array]:
-        from planish.tune.gpu_torch import _TORCH
-
+        """torch in f64, on the GPU where there is one."""
+        place = "cuda" if torch.cuda.is_available() else "cpu"
         rounded = [
-            torch.from_numpy(a).to(getattr(torch, _TORCH[t.type.name])).double().cuda()
+            torch.from_numpy(a).to(getattr(torch, TORCH[t.type.name])).double().to(place)
             for a, t in zip(arrays, program.inputs, strict=True)
         ]
-        return [theirs(*rounded).double().cpu().numpy()]
+        return [theirs(*rounded).cpu().numpy()]
 
     half = any(t.type.name in ("f16", "bf16") for t in program.inputs)
     return Contest(
         name, inputs, [(t.shape, t.type.name) for t in program.outputs],
-        {"planish": ours, "planish, tiles by rule": rules, "torch": copied(theirs),
-         "torch.compile": copied(inductor)},
+        {"planish": ours, "planish, tiles by rule": rules, "torch": library,
+         "torch.compile": lambda given, out: out[0].copy_(inductor(*given)),
+         "Triton tutorial": by_hand},
         wanted, 2e-2 if half else 1e-3, float(work),
     )  # fmt: skip
-
-
-def _into(function: Callable[..., Any], inputs: Sequence[Any], out: Any, torch: Any) -> None:
-    """torch's own function, without a copy where it can write to a given place."""
-    if function is torch.matmul:
-        torch.matmul(*inputs, out=out)
-    else:
-        out.copy_(function(*inputs))
 
 
 def estimate_against_time(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planish.base.errors import UsageError
 from planish.base.files import write_atomic
-from planish.codegen.triton.source import argument
+from planish.codegen.triton.source import argument, launch_options
+from planish.tune import gpu_standalone
+from planish.tune.gpu_torch import TORCH
 
 if TYPE_CHECKING:
     from planish.proc.pool import Pool
@@ -41,13 +43,16 @@ def export(kernel: GpuKernel, folder: Path, pool: Pool | None) -> list[Path]:
                 "function": made.name, "grid": list(source.grid), "block": [threads, 1, 1],
                 "shared_bytes": made.shared, "config": str(source.config),
                 "arguments": [argument(t.name) for t in source.tensors],
+                "source": source.name, "tensors": [t.name for t in source.tensors],
+                "options": launch_options(source),
             }
         )  # fmt: skip
     program = kernel.program
-    description = {
+    description: dict[str, Any] = {
         "target": kernel.target,
         "tensors": {
-            t.name: {"shape": list(t.shape), "type": t.type.name, "role": role}
+            t.name: {"shape": list(t.shape), "type": t.type.name, "torch": TORCH[t.type.name],
+                     "role": role}
             for role, group in (("input", program.inputs), ("output", program.outputs),
                                 ("temporary", kernel.lowered.temporaries))
             for t in group
@@ -58,4 +63,6 @@ def export(kernel: GpuKernel, folder: Path, pool: Pool | None) -> list[Path]:
     }  # fmt: skip
     path = folder / "launch.json"
     write_atomic(path, json.dumps(description, indent=2) + "\n")
-    return [*wrote, path]
+    launcher = folder / "run.py"
+    write_atomic(launcher, Path(gpu_standalone.__file__).read_text())
+    return [*wrote, path, launcher]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,11 @@ def of_built(built: Built, target: str, file: str = "", blocks: int = 0) -> Insp
     given = max(0, built.shared - resources.shared)
     facts = gather(resources, hardware, shared=given, texts=texts, file=file or built.file,
                    blocks=blocks)  # fmt: skip
-    return Inspection(facts, tuple(judge(facts)))
+    # Sources that were compiled from text lie in the cache, under names that say nothing.
+    kept, said = Path(built.file).name, Path(file).name if file else ""
+    said = said if said.endswith(".py") or not said else f"{said}.py"
+    found = [replace(f, where=f.where.replace(kept, said or kept)) for f in judge(facts)]
+    return Inspection(facts, tuple(found))
 
 
 def inspect_kernel(kernel: GpuKernel) -> list[Inspection]:

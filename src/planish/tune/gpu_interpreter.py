@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from planish.tensor.small_floats import decode
+
 if TYPE_CHECKING:
     from planish.tune.gpu_worker import Interpret
 
@@ -24,6 +26,7 @@ _SHOWN = 4
 _KINDS = {
     "f32": "float32", "f64": "float64", "f16": "float16", "bf16": "uint16", "i8": "int8",
     "u8": "uint8", "i16": "int16", "i32": "int32", "i64": "int64", "bool": "uint8",
+    "f8e4m3": "uint8", "f8e5m2": "uint8",
 }  # fmt: skip
 
 
@@ -45,7 +48,7 @@ class Memory:
         part = whole[offset : offset + size].view(dtype).reshape(shape)
         if given is not None:
             part[...] = given.view(dtype) if given.dtype == np.bool_ else given
-        elif type_name not in ("f32", "f64", "f16", "bf16"):
+        elif type_name not in ("f32", "f64", "f16", "bf16", "f8e4m3", "f8e5m2"):
             part[...] = np.full(1, 0xA5, np.uint8).view(np.uint8).astype(dtype)
         self._kept.append(whole)
         self.arrays[name] = part
@@ -192,17 +195,22 @@ def right_less(builder: Any, less: Callable[..., Any], a: Any, b: Any) -> Any:
 
 
 def right_dot(dot: Callable[..., Any], a: Any, b: Any, d: Any, *rest: Any) -> Any:
-    """`dot` with bf16 widened to f32 first; other types as they are."""
+    """`dot` with bf16 and f8 widened to f32 first; other types as they are."""
     import triton.language as tl
     from triton.runtime import interpreter
 
+    bytes_of = {tl.float8e4nv: "f8e4m3", tl.float8e5: "f8e5m2"}
+    narrow = {tl.bfloat16, *bytes_of}
+
     def widened(x: Any) -> Any:
-        if x.dtype.scalar != tl.bfloat16:
+        kind = x.dtype.scalar
+        if kind not in narrow:
             return x
-        wide = (x.data.astype(np.uint32) << 16).view(np.float32)
+        bits = x.data.astype(np.uint32)
+        wide = decode(bits, bytes_of[kind]) if kind in bytes_of else (bits << 16).view(np.float32)
         return interpreter.TensorHandle(wide, tl.float32)
 
-    if tl.bfloat16 in (a.dtype.scalar, b.dtype.scalar):
+    if narrow & {a.dtype.scalar, b.dtype.scalar}:
         return dot(widened(a), widened(b), d, *rest)
     if a.data.dtype.kind in "iu":  # products of bytes do not fit into bytes
         wide_a, wide_b = (x.data.astype(np.int32) for x in (a, b))

@@ -10,7 +10,6 @@ import importlib.util
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,13 @@ from planish.gpu.hardware import Hardware, hardware_of
 from planish.proc.pool import Call, Pool, Reply
 from planish.tensor.expr import Expr, Tensor
 from planish.tensor.program import Program, lower
-from planish.tensor.reference import evaluate
-from planish.tensor.reference import load as as_values
-from planish.tune.gpu_worker import HANDLER, Build, Built, Interpret
+from planish.tune.gpu_checks import Checked, compare, interpret_request, random_inputs
+from planish.tune.gpu_worker import HANDLER, Build, Built
 from planish.tune.tensors import as_tensors
 
 Array = np.ndarray[Any, Any]
+# gfx942 multiplies f8 of another format (without negative zero), sm_80 and gfx90a none.
+_MULTIPLY_F8 = ("sm_90", "sm_100")
 _SECONDS = 120.0
 _MEMORY = 24 << 30  # address space: Triton maps more than it touches
 
@@ -49,18 +49,6 @@ def workers(kind: str, jobs: int = 1) -> Iterator[Pool]:
     need_triton()
     with Pool(HANDLER, kind, jobs=jobs, seconds=_SECONDS, memory=_MEMORY) as pool:
         yield pool
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What the interpreter said.
-
-    verdict  tested, or refuted with the reason
-    worst    the largest difference from the reference, relative to the tolerance
-    """
-
-    verdict: Verdict
-    worst: float = 0.0
 
 
 class GpuKernel:
@@ -94,8 +82,9 @@ class GpuKernel:
     def lowered_for(self, strides: Mapping[str, tuple[int, ...]]) -> Lowered:
         """The kernels for tensors with these strides (elements)."""
         return lower_program(
-            self.program, configs=self._given, strides=strides, precision=self._precision()
-        )
+            self.program, configs=self._given, strides=strides, precision=self._precision(),
+            f8=self.hardware.name in _MULTIPLY_F8,
+        )  # fmt: skip
 
     def _precision(self) -> str:
         # AMD's matrix cores before gfx942 have no tf32.
@@ -238,70 +227,3 @@ def _built(kernel: KernelSource, reply: Reply, target: str) -> Built:
         )  # fmt: skip
     built: Built = reply.value
     return built
-
-
-def interpret_request(program: Program, lowered: Lowered, arrays: Mapping[str, Array]) -> Interpret:
-    """What a worker needs to run a program's kernels."""
-    tensors = dict.fromkeys((*program.inputs, *program.outputs, *lowered.temporaries))
-    return Interpret(
-        tuple((k.text, k.name, tuple(t.name for t in k.tensors), k.grid) for k in lowered.kernels),
-        tuple((t.name, t.shape, t.type.name) for t in tensors),
-        {t.name: np.ascontiguousarray(arrays[t.name]) for t in program.inputs},
-        tuple(t.name for t in program.outputs),
-    )  # fmt: skip
-
-
-def random_inputs(program: Program, seed: int) -> dict[str, Array]:
-    """Inputs of every type: small whole numbers for whole numbers, standard normal floats."""
-    from planish.tensor.reference import store
-
-    numbers = np.random.default_rng(seed)
-    found = {}
-    for t in program.inputs:
-        if t.type.is_float:
-            found[t.name] = store(numbers.standard_normal(t.shape).astype(np.float32), t.type)
-        else:
-            low, high = (0, 2) if t.type.name == "bool" else (-3 if t.type.signed else 0, 4)
-            found[t.name] = numbers.integers(low, high, t.shape).astype(t.type.numpy)
-    return found
-
-
-# Relative to the largest value of an output: what a rounding of its type, or of the 16-bit
-# operands inside, may come to.
-_TOLERANCE = {"f16": 4e-3, "bf16": 3e-2, "f32": 2e-4, "f64": 2e-4}
-
-
-def compare(program: Program, arrays: Mapping[str, Array], found: Mapping[str, Array]) -> Checked:
-    """Outputs against the reference."""
-    wanted = evaluate(program, arrays)
-    worst = 0.0
-    inner = {t.type.name for t in (*program.inputs, *program.temporaries)}
-    for tensor in program.outputs:
-        a, b = as_values(found[tensor.name], tensor.type), as_values(
-            wanted[tensor.name], tensor.type
-        )  # fmt: skip
-        if not tensor.type.is_float:
-            if not np.array_equal(a, b):
-                return Checked(Verdict(Grade.REFUTED, _where(tensor, a, b)), float("inf"))
-            continue
-        allowed = max(_TOLERANCE[n] for n in {tensor.type.name, *inner} if n in _TOLERANCE)
-        finite = np.isfinite(b)
-        if not np.array_equal(np.isnan(a), np.isnan(b)) or not np.array_equal(
-            a[~finite & ~np.isnan(b)], b[~finite & ~np.isnan(b)]
-        ):
-            return Checked(Verdict(Grade.REFUTED, _where(tensor, a, b)), float("inf"))
-        scale = max(float(np.abs(b[finite]).max(initial=0.0)), 1e-6)
-        error = float(np.abs(a[finite] - b[finite]).max(initial=0.0)) / (scale * allowed)
-        worst = max(worst, error)
-        if error > 1:
-            return Checked(Verdict(Grade.REFUTED, _where(tensor, a, b)), error)
-    return Checked(Verdict(Grade.TESTED, "on 1 input by Triton's interpreter"), worst)
-
-
-def _where(tensor: Tensor, a: Array, b: Array) -> str:
-    with np.errstate(all="ignore"):
-        far = np.abs(a.astype(np.float64) - b.astype(np.float64))
-    far = np.where(np.isnan(far), np.inf, far)
-    at = np.unravel_index(int(np.argmax(far)), far.shape) if far.shape else ()
-    place = ", ".join(map(str, map(int, at)))
-    return f"{tensor.name}[{place}] is {a[at]} and should be {b[at]}"

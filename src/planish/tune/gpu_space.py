@@ -84,6 +84,10 @@ class KernelSpace:
             found[name] = replace(found[name], **{key: int(value)})
         return found
 
+    def estimate(self, name: str, config: Config) -> float:
+        """A kernel's rank under a configuration: smaller is better, infinite what is not legal."""
+        return estimate(self._sources[name], config, self.hardware)
+
     def ranked(self, name: str, most: int = 10) -> list[Ranked]:
         """The best configurations of a kernel by the estimate, of all that are legal."""
         source = self._sources[name]

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planish.base.config import read_config
+from planish.base.config import read_config, triton_interprets
 from planish.base.errors import UsageError
 from planish.base.files import write_atomic
 from planish.base.hashing import digest
+from planish.codegen.triton.source import launch_options
 from planish.tensor.expr import Tensor
 
 if TYPE_CHECKING:
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from planish.codegen.triton.lower import Lowered
     from planish.tune.gpu_kernels import GpuKernel
 
-_TORCH = {
+TORCH = {
     "f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "i8": "int8",
     "u8": "uint8", "i16": "int16", "i32": "int32", "i64": "int64", "bool": "bool",
+    "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
 }  # fmt: skip
 
 
@@ -40,6 +42,8 @@ def _torch() -> Any:
 def launch(kernel: GpuKernel, tensors: Sequence[Any]) -> Any:
     """Run all kernels on the tensors' device; returns the output(s).
 
+    With TRITON_INTERPRET=1, tensors of the CPU are taken, too, and Triton's interpreter runs them.
+
     Kernels are written for the strides that come (Triton itself specialises on whether pointers
     are multiples of 16), so that no copy is made of a view. Raises UsageError: types, shapes,
     devices.
@@ -53,15 +57,19 @@ def launch(kernel: GpuKernel, tensors: Sequence[Any]) -> Any:
         _check(given, tensor, torch)
     devices = {t.device for t in tensors}
     device = devices.pop()
+    if not devices and device.type == "cpu" and triton_interprets():
+        from planish.tune.gpu_on_cpu import launch_on_cpu
+
+        return launch_on_cpu(kernel, tensors, torch)
     if devices or device.type != "cuda":
         raise UsageError(
             f"the tensors lie on {device if not devices else 'several devices'}, and kernels run"
-            " on one GPU", hint="move them: x.cuda(); without a GPU: kernel.check()",
+            " on one GPU", hint="move them: x.cuda(); TRITON_INTERPRET=1 runs them here, slowly",
         )  # fmt: skip
     lowered, modules = _prepared(kernel, tensors)
     memory = {t.name: x for t, x in zip(wanted, tensors, strict=True)}
     for t in (*kernel.program.outputs, *lowered.temporaries):
-        dtype = getattr(torch, _TORCH[t.type.name])
+        dtype = getattr(torch, TORCH[t.type.name])
         memory[t.name] = torch.empty(t.shape, dtype=dtype, device=device)
     run(lowered, modules, memory, torch)
     found = tuple(memory[t.name] for t in kernel.program.outputs)
@@ -75,13 +83,10 @@ def run(
     for source, module in zip(lowered.kernels, modules, strict=True):
         function = getattr(module, source.name)
         arguments = [
-            m.view(torch.uint8) if m.dtype == torch.bool else m
+            m.view(torch.uint8) if m.element_size() == 1 and m.dtype != torch.int8 else m
             for m in (memory[t.name] for t in source.tensors)
         ]
-        options = {"num_warps": source.config.warps or 4}
-        if source.config.stages:
-            options["num_stages"] = source.config.stages
-        function[source.grid](*arguments, **options)
+        function[source.grid](*arguments, **launch_options(source))
 
 
 def _prepared(kernel: GpuKernel, tensors: Sequence[Any]) -> tuple[Lowered, list[ModuleType]]:
@@ -116,7 +121,7 @@ def load(text: str) -> ModuleType:
 def _check(given: Any, wanted: Tensor, torch: Any) -> None:
     if not isinstance(given, torch.Tensor):
         raise UsageError(f"{wanted.name} is to be a torch tensor, not {type(given).__name__}")
-    dtype = getattr(torch, _TORCH[wanted.type.name])
+    dtype = getattr(torch, TORCH[wanted.type.name])
     if given.dtype != dtype:
         raise UsageError(f"{wanted.name} is of {given.dtype}, and the kernel was made for {dtype}",
                          hint=f"convert it: {wanted.name}.to({dtype})")  # fmt: skip
@@ -143,12 +148,18 @@ def register(kernel: GpuKernel, name: str) -> Any:
         for given, wanted in zip(tensors, kernel.program.inputs, strict=True):
             _check(given, wanted, torch)
         made = tuple(
-            tensors[0].new_empty(t.shape, dtype=getattr(torch, _TORCH[t.type.name]))
+            tensors[0].new_empty(t.shape, dtype=getattr(torch, TORCH[t.type.name]))
             for t in kernel.program.outputs
         )
         return made[0] if len(made) == 1 else made
 
-    operator = torch.library.custom_op(name, call, mutates_args=(), schema=schema)
+    try:
+        operator = torch.library.custom_op(name, call, mutates_args=(), schema=schema)
+    except (RuntimeError, ValueError) as error:
+        raise UsageError(
+            f"torch does not take the operator '{name}': {str(error).splitlines()[0]}",
+            hint="write namespace::name, with letters, digits and _",
+        ) from error
     operator.register_fake(fake)
     return operator
 

@@ -106,6 +106,7 @@ class Kernel:
         path: str = "x86",
         store: bool = True,
     ) -> None:
+        _refuse_gpu_types(program)
         self._path = path
         self.program = program
         self.target = target
@@ -372,6 +373,15 @@ class Kernel:
     def __repr__(self) -> str:
         shapes = ", ".join(f"{t.name} {t.type}{list(t.shape)}" for t in self.program.inputs)
         return f"Kernel({shapes} -> {_names(self.program.outputs)})"
+
+
+def _refuse_gpu_types(program: Program) -> None:
+    for tensor in (*program.inputs, *program.temporaries, *program.outputs):
+        if tensor.type.is_float and tensor.type.size == 1:
+            raise UsageError(
+                f"{tensor.name} is of {tensor.type}, which is for GPU kernels only",
+                hint="planish gpu compile, or a type of 16 bits here",
+            )
 
 
 def _names(tensors: Sequence[Tensor]) -> str:

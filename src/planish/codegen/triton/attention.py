@@ -1,28 +1,28 @@
 """Attention in its online form: scores never leave the registers.
 
-Four statements are recognised: scores S[q, k] = f(sum(d: Q K)), their row maxima, the row sums of
-exp(S - max), and the product of exp(S - max), divided by the sums before or after, with V. The
-kernel walks over k with running maxima and sums (Dao et al., arXiv 2205.14135). Probabilities are
-rounded to V's type for the second product where that has 16 bits.
+The kernel walks over k with running maxima and sums (Dao et al., arXiv 2205.14135). Probabilities
+are rounded to V's type for the second product where that has 16 bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
-from planish.codegen.triton.contraction import (
+from planish.codegen.triton.contraction import side
+from planish.codegen.triton.finish import accumulators, arguments
+from planish.codegen.triton.match_attention import Attention, value_axes
+from planish.codegen.triton.match_contraction import (
     Contraction,
-    _accumulators,
-    _factors,
-    _side,
-    arguments,
-    as_contraction,
+    stripped,
 )
-from planish.codegen.triton.plan import plain_axes, reads_of, renamed
-from planish.codegen.triton.rows import _stripped
-from planish.codegen.triton.scope import Dim, Scope, accesses_of
+from planish.codegen.triton.nodes import accesses_of
+from planish.codegen.triton.places import Dim
+from planish.codegen.triton.plan import (
+    reads_of,
+    renamed,
+)
+from planish.codegen.triton.scope import Scope
 from planish.codegen.triton.source import (
     Code,
     Config,
@@ -31,160 +31,9 @@ from planish.codegen.triton.source import (
     pow2,
     triton_type,
 )
-from planish.tensor.expr import Access, Cast, Expr, Op, Tensor
-from planish.tensor.program import Accumulator, Stage
+from planish.tensor.expr import Access, Cast, Expr, Op
+from planish.tensor.program import Accumulator
 from planish.tensor.types import F32
-
-
-@dataclass(frozen=True)
-class Attention:
-    """The statements, and what they come to with axes of common names.
-
-    scores  the first contraction; `score` is the value under the exponential, over it
-    values  V; `divided` says that the sums divide before the second product
-    """
-
-    stages: tuple[Stage, ...]
-    scores: Contraction
-    score: Expr
-    values: Access
-    out: Stage
-    held: Access
-    sums: Access
-    keys: tuple[str, ...]
-
-
-def as_attention(
-    waiting: Sequence[Stage], outputs: Sequence[Tensor], strides: Mapping[str, tuple[int, ...]],
-    precision: str,
-) -> Attention | None:  # fmt: skip
-    """Attention at the head of these statements, or None."""
-    if len(waiting) < 4:
-        return None
-    first, top, total, out = waiting[:4]
-    if any(s.out.tensor in outputs for s in (first, top, total)):
-        return None
-    if [s.reduce for s in (first, top, total, out)] != ["sum", "max", "sum", "sum"]:
-        return None
-    if any(plain_axes(s.out) is None for s in (first, top, total, out)):
-        return None
-    if top.post is not None or total.post is not None or len(out.bound) != 1:
-        return None
-    scores = as_contraction(first, precision, strides)
-    if scores is None or first.out.tensor.type != F32:
-        return None
-    read = next((a for a in accesses_of(top.body) if a.tensor == first.out.tensor), None)
-    if read is None:
-        return None
-    found = _probabilities(out, first, top, total)
-    if found is None:
-        return None
-    score, values, held, sums = found
-    names = _names(first, held)
-    if names is None:
-        return None
-    moved = as_contraction(renamed(first, names), precision, strides)
-    if moved is None or len(moved.n) != 1 or moved.n[0] != out.bound[0]:
-        return None
-    if set(moved.batch + moved.m) != set(out.axes) - _value_axes(values, out):
-        return None
-    if len(_value_axes(values, out)) != 1:
-        return None
-    return Attention(
-        (first, top, total, out), moved, score, values, out, held, sums, tuple(out.bound)
-    )
-
-
-def _value_axes(values: Access, out: Stage) -> set[str]:
-    """Axes of the result that only V has."""
-    rest = {
-        axis
-        for a in accesses_of(out.body)
-        if a.tensor != values.tensor
-        for i in a.indices
-        for axis in i.axes
-    }
-    return set(out.axes) - rest
-
-
-def _names(first: Stage, read: Access) -> dict[str, str] | None:
-    """The score's axes by the names that the last statement has."""
-    own, asked = plain_axes(first.out), plain_axes(read)
-    if own is None or asked is None:
-        return None
-    names = dict(zip(own, asked, strict=True))
-    for b in first.bound:
-        names[b] = f"{b}_" if b in names.values() else b
-    return names
-
-
-def _probabilities(
-    out: Stage, first: Stage, top: Stage, total: Stage
-) -> tuple[Expr, Access, Access, Access] | None:
-    """The score, V, and the reads of S and of the sums in the last statement."""
-    factors, constant = _factors(out.body)
-    if constant is not None or len(factors) != 2:
-        return None
-    for one, other in (factors, factors[::-1]):
-        values = _stripped(other)
-        if not isinstance(values, Access):
-            continue
-        weight = _through(one)
-        sums: Access | None = None
-        if isinstance(weight, Op) and weight.name == "div":
-            below = _stripped(weight.arguments[1])
-            if not isinstance(below, Access) or below.tensor != total.out.tensor:
-                return None
-            sums, weight = below, _through(weight.arguments[0])
-        elif out.post is not None:
-            sums = next((a for a in accesses_of(out.post) if a.tensor == total.out.tensor), None)
-        if sums is None or not (isinstance(weight, Op) and weight.name == "exp"):
-            continue
-        inside = weight.arguments[0]
-        if not (isinstance(inside, Op) and inside.name == "sub"):
-            continue
-        score, high = _stripped(inside.arguments[0]), _stripped(inside.arguments[1])
-        if not isinstance(high, Access) or high.tensor != top.out.tensor:
-            continue
-        held = next((a for a in accesses_of(score) if a.tensor == first.out.tensor), None)
-        if held is None or not _same(top, total, out, score, held, first):
-            continue
-        return score, values, held, sums
-    return None
-
-
-def _through(expr: Expr) -> Expr:
-    """Without conversions of floats: probabilities are rounded anyway."""
-    while isinstance(expr, Cast) and expr.type.is_float and expr.argument.type.is_float:
-        expr = expr.argument
-    return expr
-
-
-def _same(top: Stage, total: Stage, out: Stage, score: Expr, held: Access, first: Stage) -> bool:
-    """Whether the maxima and the sums are of this very score."""
-    for stage in (top, total):
-        read = next((a for a in accesses_of(stage.body) if a.tensor == first.out.tensor), None)
-        asked, own = plain_axes(held), plain_axes(read) if read is not None else None
-        if read is None or asked is None or own is None:
-            return False
-        moved = renamed(stage, dict(zip(own, asked, strict=True)))
-        if stage is top and _stripped(moved.body) != score:
-            return False
-        if stage is total:
-            body = _through(moved.body)
-            if not (isinstance(body, Op) and body.name == "exp"):
-                return False
-            inside = body.arguments[0]
-            if not (isinstance(inside, Op) and inside.name == "sub"):
-                return False
-            below = _stripped(inside.arguments[1])
-            if _stripped(inside.arguments[0]) != score or not isinstance(below, Access):
-                return False
-            if below.tensor != top.out.tensor:
-                return False
-        if set(moved.bound) != set(out.bound):
-            return False
-    return True
 
 
 def emit_attention(
@@ -194,7 +43,7 @@ def emit_attention(
     scores, out = found.scores, found.out
     depth = scores.extent(scores.k)
     extents = {**scores.stage.extents, **out.extents}
-    [e_axis] = _value_axes(found.values, out)
+    [e_axis] = value_axes(found.values, out)
     config = given.over(_default(scores, depth))
     queries = Dim("m", tuple((a, extents[a]) for a in scores.m), "BLOCK_M", config.m)
     keys = Dim("n", tuple((a, extents[a]) for a in scores.n), "BLOCK_N", config.n)
@@ -225,7 +74,7 @@ def emit_attention(
     define(queries, "tl.program_id(0) * BLOCK_M", (left, grid, last))
     define(d, "0", (left, right))
     define(e, "0", (value, last))
-    q = _side(code, left, scores.left, scores.type, d, "q")
+    q = side(code, left, scores.left, scores.type, d, "q")
     code.line('high = tl.full((BLOCK_M, 1), float("-inf"), tl.float32)')
     code.line("total = tl.zeros((BLOCK_M, 1), tl.float32)")
     code.line("acc = tl.zeros((BLOCK_M, BLOCK_E), tl.float32)")
@@ -235,17 +84,17 @@ def emit_attention(
     with code.block(f"for start in range(0, {keys.extent}, BLOCK_N):"), right.inner(), \
             grid.inner(), value.inner():  # fmt: skip
         define(keys, "start", (right, grid, value))
-        k = _side(code, right, scores.right, scores.type, d, "k")
+        k = side(code, right, scores.right, scores.type, d, "k")
         precision = exact if scores.type == F32 else ""
         code.line(f"s = tl.dot({q}, {k}{precision})")
         if scores.factor is not None:
             code.line(f"s = s * {scores.factor!r}")
         post = scores.stage.post
         if post is not None:
-            for accumulator in _accumulators(post):
+            for accumulator in accumulators(post):
                 grid.hold(accumulator, "s")
             code.line(f"s = {grid.value(post)}")
-            for accumulator in _accumulators(post):
+            for accumulator in accumulators(post):
                 grid.hold(accumulator, "s")
         grid.hold(found.held, "s")
         text = grid.value(found.score)
@@ -259,9 +108,8 @@ def emit_attention(
         code.line("p = tl.exp(s - safe)")
         code.line("scale = tl.exp(high - safe)")
         code.line("total = total * scale + tl.sum(p, 1, keep_dims=True)")
-        v = value.raw(found.values)
-        if not narrow and found.values.type != F32:
-            v = f"{v}.to(tl.float32)"
+        plain = narrow or found.values.type == F32
+        v = value.raw(found.values) if plain else f"({value.value(found.values)}).to(tl.float32)"
         p = f"p.to({triton_type(wanted)})" if narrow else "p"
         precision = exact if wanted == F32 else ""
         code.line(f"acc = tl.dot({p}, {v}, acc * scale{precision})")
@@ -292,7 +140,7 @@ def _finish(code: Code, scope: Scope, found: Attention) -> None:
     post = found.out.post
     if post is not None:
         undivided = _undivided(post, found.sums)
-        for accumulator in _accumulators(undivided):
+        for accumulator in accumulators(undivided):
             scope.hold(accumulator, "acc")
         value = scope.value(undivided)
     scope.store(found.out.out, value)
@@ -301,7 +149,7 @@ def _finish(code: Code, scope: Scope, found: Attention) -> None:
 def _undivided(expr: Expr, sums: Access) -> Expr:
     """`acc / sums` as `acc`."""
     if isinstance(expr, Op) and expr.name == "div":
-        above, below = _stripped(expr.arguments[0]), _stripped(expr.arguments[1])
+        above, below = stripped(expr.arguments[0]), stripped(expr.arguments[1])
         if isinstance(above, Accumulator) and below == sums:
             return above
     if isinstance(expr, Op):

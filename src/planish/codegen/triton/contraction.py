@@ -1,214 +1,41 @@
-"""Contractions: sums of products of two operands, on tensor cores.
-
-Axes are sorted into four groups by the operands they index: batch (both, and the result), m and n
-(one of them, and the result), k (summed over). Each group is flattened into one dimension, so that
-a convolution, whose operand is indexed by h + r, is a contraction as well.
-"""
+"""Contractions on tensor cores: a loop over k, with split-K, grouped order, a persistent grid."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from math import prod
 
-from planish.codegen.triton.plan import reads_of
-from planish.codegen.triton.scope import Dim, Guarded, Scope, accesses_of, parts_of
+from planish.codegen.triton.finish import arguments, finish
+from planish.codegen.triton.match_contraction import (
+    Contraction,
+    Operand,
+)
+from planish.codegen.triton.nodes import Guarded, accesses_of
+from planish.codegen.triton.places import Dim
+from planish.codegen.triton.plan import (
+    reads_of,
+)
+from planish.codegen.triton.scope import Scope
 from planish.codegen.triton.source import (
     Code,
     Config,
     KernelSource,
     argument,
     pow2,
-    row_major_elements,
     triton_type,
 )
-from planish.tensor.expr import Access, Cast, Const, Expr, Index, Op, Tensor
-from planish.tensor.program import Accumulator, Stage
-from planish.tensor.types import F32, I32, TYPES, Type
+from planish.tensor.expr import Access, Expr, Index, Tensor
+from planish.tensor.program import Stage
+from planish.tensor.small_floats import LAYOUTS
+from planish.tensor.types import F32, Type
 
-_SMALLEST = 8  # rows and columns below which a tensor core is mostly idle
-
-
-@dataclass(frozen=True)
-class Operand:
-    """One factor: its elements as they enter the dot."""
-
-    value: Expr
-    stored: Type | None  # where it is a plain read, the type of its elements
-
-
-@dataclass(frozen=True)
-class Contraction:
-    """A stage as a contraction; axes outermost first."""
-
-    stage: Stage
-    left: Operand
-    right: Operand
-    batch: tuple[str, ...]
-    m: tuple[str, ...]
-    n: tuple[str, ...]
-    k: tuple[str, ...]
-    factor: float | None
-    type: Type  # of the dot's operands
-    precision: str
-
-    @property
-    def accumulator(self) -> Type:
-        """Sums are taken in f32, those of whole numbers in i32."""
-        return I32 if self.type.name == "i8" else F32
-
-    def extent(self, axes: Sequence[str]) -> int:
-        """Points of a group."""
-        return prod(self.stage.extents[a] for a in axes)
-
-
-def as_contraction(
-    stage: Stage, precision: str, strides: Mapping[str, tuple[int, ...]]
-) -> Contraction | None:
-    """The stage as a contraction, or None where it is none (or too small for tensor cores)."""
-    if stage.reduce != "sum" or stage.modulo is not None or stage.body.type not in (F32, I32):
-        return None
-    factors, constant = _factors(stage.body)
-    if constant is not None and not stage.body.type.is_float:
-        return None
-    best: tuple[int, Contraction] | None = None
-    for sides in product((0, 1), repeat=len(factors)) if 2 <= len(factors) <= 5 else ():
-        left = [f for f, side in zip(factors, sides, strict=True) if side == 0]
-        right = [f for f, side in zip(factors, sides, strict=True) if side == 1]
-        if not left or not right:
-            continue
-        found = _grouped(stage, left, right, constant, precision, strides)
-        if found is None:
-            continue
-        worth = found.extent(found.m) * found.extent(found.n) - 4 * (len(left) > 1) - len(right)
-        if best is None or worth > best[0]:
-            best = (worth, found)
-    return best[1] if best is not None else None
-
-
-def _factors(body: Expr) -> tuple[list[Expr], float | None]:
-    """What is multiplied, and the constant among it."""
-    if isinstance(body, Op) and body.name == "mul":
-        found: list[Expr] = []
-        constant: float | None = None
-        for part in body.arguments:
-            inner, number = _factors(part)
-            found += inner
-            if number is not None:
-                constant = number if constant is None else constant * number
-        return found, constant
-    if isinstance(body, Const):
-        return [], float(body.value)
-    return [body], None
-
-
-def _grouped(
-    stage: Stage, left: list[Expr], right: list[Expr], constant: float | None, precision: str,
-    strides: Mapping[str, tuple[int, ...]],
-) -> Contraction | None:  # fmt: skip
-    of_left, of_right = _axes(left), _axes(right)
-    kept = set(stage.axes)
-    batch = [a for a in stage.axes if a in of_left and a in of_right]
-    m = [a for a in stage.axes if a in of_left and a not in of_right]
-    n = [a for a in stage.axes if a in of_right and a not in of_left]
-    if len(batch) + len(m) + len(n) != len(kept) or not m or not n:
-        return None
-    if not all(b in of_left and b in of_right for b in stage.bound):
-        return None
-    by_stride = _output_steps(stage, strides)
-    if min(by_stride[a] for a in m) < min(by_stride[a] for a in n):
-        left, right, m, n = right, left, n, m
-    extents = stage.extents
-    if min(prod(extents[a] for a in m), prod(extents[a] for a in n)) < _SMALLEST:
-        return None
-    first, second = _operand(left), _operand(right)
-    type = _dot_type(first, second, stage.body.type, precision)
-    if type is None:
-        return None
-    steps = _steps(stage, strides)
-    return Contraction(
-        stage, first, second, tuple(batch),
-        tuple(sorted(m, key=lambda a: (-by_stride[a], a))),
-        tuple(sorted(n, key=lambda a: (-by_stride[a], a))),
-        tuple(sorted(stage.bound, key=lambda a: (-steps[a], a))),
-        constant, type, "ieee" if precision == "narrow" else precision,
-    )  # fmt: skip
-
-
-def _axes(factors: list[Expr]) -> set[str]:
-    return {axis for f in factors for a in accesses_of(f) for i in a.indices for axis in i.axes} | {
-        axis for f in factors for i in _guard_indices(f) for axis in i
-    }
-
-
-def _guard_indices(expr: Expr) -> list[tuple[str, ...]]:
-    if isinstance(expr, Guarded):
-        return [i.axes for i, _ in expr.inside]
-    return []
-
-
-def _output_steps(stage: Stage, strides: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    tensor = stage.out.tensor
-    given = strides.get(tensor.name) or row_major_elements(tensor.shape)
-    return {
-        axis: sum(i.coefficient(axis) * s for i, s in zip(stage.out.indices, given, strict=True))
-        for axis in stage.axes
-    }
-
-
-def _steps(stage: Stage, strides: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """For each axis the smallest step that any operand takes along it."""
-    found: dict[str, int] = {}
-    for access in accesses_of(stage.body):
-        given = strides.get(access.tensor.name) or row_major_elements(access.tensor.shape)
-        for axis in stage.all_axes:
-            step = sum(i.coefficient(axis) * s for i, s in zip(access.indices, given, strict=True))
-            if step:
-                found[axis] = min(found.get(axis, step), step)
-    return {axis: found.get(axis, 0) for axis in stage.all_axes}
-
-
-def _operand(factors: list[Expr]) -> Operand:
-    value = factors[0]
-    for other in factors[1:]:
-        value = Op("mul", (value, other), value.type)
-    inner = value
-    while isinstance(inner, Cast) and _keeps(inner):
-        inner = inner.argument
-    plain = isinstance(inner, Access) or (
-        isinstance(inner, Guarded) and isinstance(inner.value, Access)
-    )
-    if isinstance(inner, Cast) and inner.type.name in ("f16", "bf16"):
-        return Operand(inner, inner.type)  # rounded to 16 bits by the program itself
-    return Operand(inner, inner.type) if plain else Operand(value, None)
-
-
-def _keeps(cast: Cast) -> bool:
-    """Whether the conversion loses nothing."""
-    source, target = cast.argument.type, cast.type
-    if target.name == "f32":
-        return source.name in ("f16", "bf16", "i8", "u8", "i16", "bool", "f32")
-    return target.name == "i32" and source.name == "i8"
-
-
-def _dot_type(a: Operand, b: Operand, body: Type, precision: str) -> Type | None:
-    names = {o.stored.name if o.stored else "" for o in (a, b)}
-    if not body.is_float:
-        return TYPES["i8"] if names == {"i8"} else None
-    if names <= {"f16", "i8"} and "f16" in names:
-        return TYPES["f16"]
-    if names <= {"bf16", "i8"} and "bf16" in names:
-        return TYPES["bf16"]
-    half = names & {"f16", "bf16"}
-    if precision == "narrow" and len(half) == 1 and names - half == {""}:
-        return TYPES[half.pop()]
-    return F32
+_F8 = {"f8e4m3": "tl.float8e4nv", "f8e5m2": "tl.float8e5"}  # as the hardware multiplies them
 
 
 def default_config(found: Contraction) -> Config:
     """Tiles by rule: as large as the result is, as deep as four warps keep busy."""
-    wide = {"i8": 128, "f16": 64, "bf16": 64}.get(found.type.name, 32)
+    wide = {1: 128, 2: 64}.get(found.type.size, 32)
     most = 128 if found.type.size <= 2 else 64
     rows, columns = found.extent(found.m), found.extent(found.n)
     m = max(16, min(most, pow2(rows)))
@@ -307,13 +134,6 @@ class _Dims:
         )
 
 
-def arguments(*stages: Stage) -> tuple[Tensor, ...]:
-    """Tensors read and written, those written last."""
-    written = dict.fromkeys(s.out.tensor for s in stages)
-    read = dict.fromkeys(a.tensor for s in stages for a in reads_of(s))
-    return (*(t for t in read if t not in written), *written)
-
-
 def _emit(
     code: Code, found: Contraction, dims: _Dims, config: Config,
     strides: Mapping[str, tuple[int, ...]], stage: Stage, part: Dim | None = None,
@@ -368,33 +188,20 @@ def _tile(
         header = f"for start in range(0, {depth}, BLOCK_K):"
     with code.block(header), left.inner(), right.inner():
         _define(dims.k, "start", (left, right))
-        a = _side(code, left, found.left, found.type, dims.k, "a")
-        b = _side(code, right, found.right, found.type, dims.k, "b")
+        a = side(code, left, found.left, found.type, dims.k, "a")
+        b = side(code, right, found.right, found.type, dims.k, "b")
         extra = ""
         if found.type == F32:
             extra = f', input_precision="{found.precision}"'
         if found.type.name == "i8":
             extra = ", out_dtype=tl.int32"
+        if found.type.name in LAYOUTS:
+            # Hopper's own sums of f8 products are narrower than f32: no longer than one tile.
+            extra = ", max_num_imprecise_acc=BLOCK_K"
         code.line(f"acc = tl.dot({a}, {b}, acc{extra})")
     if found.factor is not None:
         code.line(f"acc = acc * {found.factor!r}")
     finish(code, last, stage, "acc")
-
-
-def finish(code: Code, scope: Scope, stage: Stage, result: str) -> None:
-    """What comes after the reduction, and the store."""
-    value = result
-    if stage.post is not None:
-        for held in _accumulators(stage.post):
-            scope.hold(held, result)
-        value = scope.value(stage.post)
-    scope.store(stage.out, value)
-
-
-def _accumulators(expr: Expr) -> set[Expr]:
-    if isinstance(expr, Accumulator):
-        return {expr}
-    return {a for p in parts_of(expr) for a in _accumulators(p)}
 
 
 def _define(dim: Dim, start: str, scopes: Sequence[Scope]) -> None:
@@ -403,7 +210,7 @@ def _define(dim: Dim, start: str, scopes: Sequence[Scope]) -> None:
         other.share(dim, scopes[0])
 
 
-def _side(code: Code, scope: Scope, operand: Operand, type: Type, k: Dim, name: str) -> str:
+def side(code: Code, scope: Scope, operand: Operand, type: Type, k: Dim, name: str) -> str:
     """One operand of the dot in the dot's type, zero where k lies beyond the end."""
     inner = operand.value
     stored = operand.stored
@@ -428,8 +235,13 @@ def _side(code: Code, scope: Scope, operand: Operand, type: Type, k: Dim, name: 
 
 def _converted(code: Code, text: str, stored: Type, type: Type) -> str:
     """Elements in the dot's type; bytes by packed bit operations, since conversions are scalar."""
+    if type.name in LAYOUTS:
+        return f"{text}.to({_F8[type.name]}, bitcast=True)"
     if stored == type:
         return text
+    if stored.name in LAYOUTS:
+        half = f"{code.helper(f'_{stored.name}_to_f16')}({text})"
+        return half if type.name == "f16" else f"{half}.to(tl.float32).to({triton_type(type)})"
     if stored.name == "i8" and type.name in ("f16", "bf16"):
         return f"{code.helper(f'_i8_to_{type.name}')}({text})"
     return f"{text}.to({triton_type(type)})"

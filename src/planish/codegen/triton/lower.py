@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from math import prod
 
 from planish.base.errors import UsageError, unknown
-from planish.codegen.triton.attention import as_attention, emit_attention
-from planish.codegen.triton.contraction import as_contraction, emit_contraction
+from planish.codegen.triton.attention import emit_attention
+from planish.codegen.triton.contraction import emit_contraction
+from planish.codegen.triton.match_attention import as_attention
+from planish.codegen.triton.match_contraction import as_contraction
+from planish.codegen.triton.match_rows import as_rows
 from planish.codegen.triton.plan import Plan, reads_of, simplify
-from planish.codegen.triton.rows import as_rows, emit_rows
-from planish.codegen.triton.source import PRECISIONS, Config, KernelSource
+from planish.codegen.triton.rows import emit_rows
+from planish.codegen.triton.source import PRECISIONS, Config, KernelSource, Numbers
 from planish.codegen.triton.tiles import emit_tile
 from planish.tensor.expr import Tensor
 from planish.tensor.program import Program, Stage
@@ -39,6 +42,7 @@ def lower_program(
     configs: Mapping[str, Config] | None = None,
     strides: Strides | None = None,
     precision: str = "ieee",
+    f8: bool = True,
 ) -> Lowered:
     """The kernels of a program.
 
@@ -46,6 +50,7 @@ def lower_program(
     strides    elements, by tensor; row-major where not given
     precision  of products of f32: ieee (no tensor cores), tf32, tf32x3; `narrow` also rounds what
                is computed in f32 to 16 bits where the other factor is stored in 16
+    f8         whether the target multiplies f8; else they are widened to f16 first
     Raises UsageError for what has no lowering, with the reason.
     """
     if precision not in PRECISIONS:
@@ -54,12 +59,13 @@ def lower_program(
     steps = dict(strides or {})
     _check(program)
     plan = simplify(program)
+    numbers = Numbers(precision, f8)
     kernels: list[KernelSource] = []
     used: dict[str, Config] = {}
-    for group in groups(plan, precision, steps):
+    for group in groups(plan, numbers, steps):
         key = group[-1].out.tensor.name
         config = given.pop(key, Config())
-        made = _emit(group, plan, config, steps, precision)
+        made = _emit(group, plan, config, steps, numbers)
         used[key] = made[0].config
         kernels += made
     if given:
@@ -78,18 +84,18 @@ def _check(program: Program) -> None:
             )
 
 
-def groups(plan: Plan, precision: str, strides: Strides) -> list[tuple[Stage, ...]]:
+def groups(plan: Plan, numbers: Numbers, strides: Strides) -> list[tuple[Stage, ...]]:
     """Statements that become one kernel each, in order."""
     found: list[tuple[Stage, ...]] = []
     waiting = list(plan.stages)
     while waiting:
-        attention = as_attention(waiting, plan.outputs, strides, precision)
+        attention = as_attention(waiting, plan.outputs, strides, numbers)
         if attention is not None:
             found.append(attention.stages)
             waiting = waiting[len(attention.stages) :]
             continue
         size = 1
-        if as_contraction(waiting[0], precision, strides) is None:
+        if as_contraction(waiting[0], numbers, strides) is None:
             while size < len(waiting) and as_rows(waiting[: size + 1], plan.outputs) is not None:
                 size += 1
         found.append(tuple(waiting[:size]))
@@ -98,18 +104,18 @@ def groups(plan: Plan, precision: str, strides: Strides) -> list[tuple[Stage, ..
 
 
 def _emit(
-    group: tuple[Stage, ...], plan: Plan, config: Config, strides: Strides, precision: str
+    group: tuple[Stage, ...], plan: Plan, config: Config, strides: Strides, numbers: Numbers
 ) -> list[KernelSource]:
     name = f"{group[-1].out.tensor.name}_kernel"
     if len(group) > 1:
-        attention = as_attention(group, plan.outputs, strides, precision)
+        attention = as_attention(group, plan.outputs, strides, numbers)
         if attention is not None:
             return [emit_attention(attention, config, strides, name)]
         rows = as_rows(group, plan.outputs)
         assert rows is not None
         later = {a.tensor for s in plan.stages if s not in group for a in reads_of(s)}
         return [emit_rows(rows, config, strides, name, {*plan.outputs, *later})]
-    contraction = as_contraction(group[0], precision, strides)
+    contraction = as_contraction(group[0], numbers, strides)
     if contraction is not None:
         return emit_contraction(contraction, config, strides, name)
     return [emit_tile(group[0], config, strides, name)]

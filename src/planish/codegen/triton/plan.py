@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from planish.codegen.triton.scope import Guarded, accesses_of, parts_of
+from planish.codegen.triton.nodes import Guarded, Position, accesses_of, parts_of
 from planish.tensor.expr import Access, Cast, Const, Expr, Index, Op, Tensor
+from planish.tensor.positions import Positions
 from planish.tensor.program import Accumulator, Program, Stage
 
 _LARGEST = 160  # nodes of an expression that inlining may make
@@ -29,11 +30,30 @@ def simplify(program: Program) -> Plan:
     """The program with as few statements as fusion leaves."""
     stages = list(program.stages)
     kept = set(program.outputs)
+    stages = _positions(stages, kept)
     stages = _unpad(stages, kept)
     stages = _fuse_epilogues(stages, kept)
     stages = _inline(stages, kept)
     stages = _fuse_epilogues(stages, kept)
     return Plan(tuple(stages), program.outputs)
+
+
+def _positions(stages: list[Stage], kept: set[Tensor]) -> list[Stage]:
+    """Reads of tables of positions as the positions themselves; what made the tables goes."""
+    if not any(isinstance(s.out.tensor, Positions) for s in stages):
+        return stages
+    changed = []
+    for stage in stages:
+        tables = [a for a in reads_of(stage) if isinstance(a.tensor, Positions)]
+        change: dict[Access, Expr] = {a: Position(a.indices[0], a.type) for a in tables}
+        changed.append(_changed(stage, change) if change else stage)
+    needed = set(kept)
+    result = []
+    for stage in reversed(changed):
+        if stage.out.tensor in needed:
+            needed |= {a.tensor for a in reads_of(stage)}
+            result.append(stage)
+    return result[::-1]
 
 
 def map_accesses(expr: Expr, change: Mapping[Access, Expr]) -> Expr:
@@ -53,6 +73,8 @@ def with_indices(expr: Expr, indices: Mapping[str, Index]) -> Expr:
     """The expression with axes exchanged for affine indices, all at once."""
     if isinstance(expr, Access):
         return Access(expr.tensor, tuple(_index(i, indices) for i in expr.indices))
+    if isinstance(expr, Position):
+        return Position(_index(expr.index, indices), expr.type)
     if isinstance(expr, Guarded):
         inside = tuple((_index(i, indices), n) for i, n in expr.inside)
         return Guarded(with_indices(expr.value, indices), inside, expr.around)
@@ -164,7 +186,15 @@ def _elementwise_temporary(stage: Stage, stages: list[Stage], kept: set[Tensor])
         and tensor not in kept
         and plain_axes(stage.out) is not None
         and sum(s.out.tensor == tensor for s in stages) == 1
+        and not any(_compared(e, tensor) for s in stages for e in stage_expressions(s))
     )
+
+
+def _compared(expr: Expr, tensor: Tensor) -> bool:
+    """Whether elements are compared for equality: computed twice, they might be rounded apart."""
+    if isinstance(expr, Op) and expr.name in ("eq", "ne"):
+        return any(a.tensor == tensor for a in accesses_of(expr))
+    return any(_compared(part, tensor) for part in parts_of(expr))
 
 
 def _fuse_epilogues(stages: list[Stage], kept: set[Tensor]) -> list[Stage]:

@@ -11,9 +11,22 @@ from math import prod
 
 from planish.base.errors import RecipeError, unknown
 from planish.tensor.expr import Tensor
+from planish.tensor.small_floats import LAYOUTS
 from planish.tensor.types import Type
 
 PRECISIONS = ("ieee", "tf32", "tf32x3", "narrow")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """How products are computed.
+
+    precision  of f32, one of PRECISIONS
+    f8         whether the target multiplies f8; otherwise they are widened to f16, exactly
+    """
+
+    precision: str = "ieee"
+    f8: bool = True
 
 
 @dataclass(frozen=True)
@@ -95,20 +108,29 @@ class KernelSource:
     facts: Mapping[str, int | str] = field(default_factory=dict, hash=False, compare=False)
 
 
+def launch_options(kernel: KernelSource) -> dict[str, int]:
+    """What Triton is told at a launch besides the arguments."""
+    options = {"num_warps": kernel.config.warps or 4}
+    if kernel.config.stages:
+        options["num_stages"] = kernel.config.stages
+    return options
+
+
 def pow2(n: int) -> int:
     """The smallest power of two that is at least n."""
     return 1 << max(0, n - 1).bit_length()
 
 
-# A tensor's elements in Triton; bool is a byte of 0 or 1.
+# A tensor's elements in Triton; bool is a byte of 0 or 1, and f8 are bytes, since not every target
+# knows them: those that do are told so where they multiply.
 TRITON = {
     "f32": "tl.float32", "f64": "tl.float64", "f16": "tl.float16", "bf16": "tl.bfloat16",
     "i8": "tl.int8", "u8": "tl.uint8", "i16": "tl.int16", "i32": "tl.int32", "i64": "tl.int64",
-    "bool": "tl.int1",
+    "bool": "tl.int1", "f8e4m3": "tl.uint8", "f8e5m2": "tl.uint8",
 }  # fmt: skip
 POINTERS = {
     "f32": "*fp32", "f64": "*fp64", "f16": "*fp16", "bf16": "*bf16", "i8": "*i8", "u8": "*u8",
-    "i16": "*i16", "i32": "*i32", "i64": "*i64", "bool": "*u8",
+    "i16": "*i16", "i32": "*i32", "i64": "*i64", "bool": "*u8", "f8e4m3": "*u8", "f8e5m2": "*u8",
 }  # fmt: skip
 
 
@@ -153,6 +175,25 @@ def argument(tensor: str) -> str:
     return f"{tensor}_ptr" if tensor in _TAKEN | _LOCALS | set(HELPERS) else tensor
 
 
+def _to_f8(name: str) -> str:
+    """f32 to bytes, as `small_floats.encode` has it: to nearest even, saturating."""
+    layout = LAYOUTS[name]
+    dropped = 23 - layout.mantissa
+    shift = 2.0 ** (24 - layout.bias - layout.mantissa)
+    code = (127 + 24 - layout.bias - layout.mantissa) << 23
+    return "\n    ".join([
+        f"def _to_{name}(x):",
+        "bits = x.to(tl.uint32, bitcast=True)",
+        "size = bits & 0x7FFFFFFF",
+        f"normal = (size + {(1 << (dropped - 1)) - 1} + ((size >> {dropped}) & 1)) >> {dropped}",
+        f"normal = tl.minimum(normal - {(127 - layout.bias) << layout.mantissa}, {layout.largest})",
+        f"low = (tl.abs(x) + {shift}).to(tl.uint32, bitcast=True) - {code}",
+        f"code = tl.where(size >= {(128 - layout.bias) << 23}, normal, low)",
+        "code = tl.where(size > 0x7F800000, 0x7F, code)",
+        "return (code | ((bits >> 24) & 0x80)).to(tl.uint8)",
+    ])  # fmt: skip
+
+
 HELPERS = {
     "_product": "def _product(a, b):\n    return a * b",
     "_all_bits": "def _all_bits(a, b):\n    return a & b",
@@ -168,6 +209,18 @@ HELPERS = {
         "    high = ((bits & 0x7F) | 0x4300).to(tl.bfloat16, bitcast=True)\n"
         "    return high - ((bits & 0x80) | 0x4300).to(tl.bfloat16, bitcast=True)"
     ),
+    # The exponent's bias is 8 less than that of f16; 0x7F is NaN.
+    "_f8e4m3_to_f16": (
+        "def _f8e4m3_to_f16(x):\n    bits = x.to(tl.uint16)\n"
+        "    nan = tl.where((bits & 0x7F) == 0x7F, 0x7E00, 0).to(tl.uint16)\n"
+        "    half = ((bits & 0x80) << 8) | ((bits & 0x7F) << 7) | nan\n"
+        "    return half.to(tl.float16, bitcast=True) * 256.0"
+    ),
+    "_f8e5m2_to_f16": (
+        "def _f8e5m2_to_f16(x):\n    return (x.to(tl.uint16) << 8).to(tl.float16, bitcast=True)"
+    ),
+    "_to_f8e4m3": _to_f8("f8e4m3"),
+    "_to_f8e5m2": _to_f8("f8e5m2"),
     "_tanh": (
         "def _tanh(x):\n    e = tl.exp(-2.0 * tl.abs(x))\n    t = (1.0 - e) / (1.0 + e)\n"
         "    return tl.where(x < 0, -t, t)"

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from planish.codegen.triton.contraction import arguments, finish
+from planish.codegen.triton.finish import arguments, finish
+from planish.codegen.triton.places import Dim
 from planish.codegen.triton.plan import reads_of
-from planish.codegen.triton.scope import Dim, Scope, combined, neutral
+from planish.codegen.triton.scope import Scope, combined, neutral
 from planish.codegen.triton.source import (
     Code,
     Config,

@@ -1,10 +1,14 @@
-"""Kernels as Triton's tutorials have them, for the same shapes and tiles: the rivals.
+"""Hand-written Triton kernels, the rivals of ours: our own versions of Triton's tutorials.
 
 After the tutorials 02 (fused softmax), 03 (matrix multiplication), 05 (layer norm) and 06 (fused
-attention) of Triton, with their order of programs, masks and specialisation of arguments.
+attention), with their order of programs, masks, specialisation of arguments and, for the product,
+their list of tiles to tune over. Imports Triton: import this file only where it is used.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import triton
 import triton.language as tl
@@ -103,3 +107,66 @@ def attention(q, k, v, o, sm_scale, sz, sh, sm, sk, H, N, D: tl.constexpr, BM: t
         high = grown
     acc = acc / total[:, None]
     tl.store(o + base + m[:, None] * sm + d[None, :] * sk, acc.to(tl.float16))
+
+
+# Tiles of the tutorial on products: m, n, k, warps, stages.
+MATMUL_TILES = (
+    (128, 256, 64, 8, 3), (64, 256, 32, 4, 4), (128, 128, 32, 4, 4), (128, 64, 32, 4, 4),
+    (64, 128, 32, 4, 4), (128, 32, 32, 4, 4), (64, 32, 32, 2, 5), (32, 64, 32, 2, 5),
+)  # fmt: skip
+
+
+class Matmul:
+    """C = A B in f16; the tiles are those that Triton's autotuner finds fastest, or the given."""
+
+    def __init__(self, tiles: tuple[int, int, int, int, int] | None = None) -> None:
+        self._tiles = tiles
+        configs = [
+            triton.Config({"BM": m, "BN": n, "BK": k, "GROUP": 8}, num_warps=w, num_stages=s)
+            for m, n, k, w, s in MATMUL_TILES
+        ]
+        self._tuned = triton.autotune(configs=configs, key=["M", "N", "K"])(matmul)
+
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        (a, b), (c,) = inputs, outputs
+        (m, k), n = a.shape, b.shape[1]
+        given = (a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride())
+        if self._tiles is None:
+            self._tuned[lambda t: (triton.cdiv(m, t["BM"]) * triton.cdiv(n, t["BN"]),)](*given)
+            return
+        bm, bn, bk, warps, stages = self._tiles
+        grid = (triton.cdiv(m, bm) * triton.cdiv(n, bn),)
+        matmul[grid](*given, bm, bn, bk, 8, num_warps=warps, num_stages=stages)
+
+
+def run_softmax(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Softmax along rows; persistent, as many programs as a large GPU holds at once."""
+    (x,), (y,) = inputs, outputs
+    rows, length = x.shape
+    block = triton.next_power_of_2(length)
+    programs = min(rows, 132 * (4 if block <= 4096 else 1))
+    softmax[(programs,)](
+        y, x, x.stride(0), y.stride(0), rows, length, block, 2, num_warps=8, num_stages=2
+    )
+
+
+def run_layernorm(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Layer norm along rows, with weight and bias."""
+    (x, w, b), (y,) = inputs, outputs
+    rows, length = x.shape
+    block = min(triton.next_power_of_2(length), 65536 // x.element_size())
+    warps = min(max(block // 256, 1), 8)
+    layernorm[(rows,)](x, y, w, b, x.stride(0), length, 1e-5, block, num_warps=warps)
+
+
+def run_attention(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Attention without a mask; lengths must be multiples of the tiles, as in the tutorial."""
+    (q, k, v), (o,) = inputs, outputs
+    batch, heads, length, head = q.shape
+    bm, bn = (128, 64) if head <= 64 else (128, 32)
+    if length % bm or length % bn:
+        raise ValueError(f"the tutorial's attention takes lengths that {bm} divides")
+    attention[(length // bm, batch * heads)](
+        q, k, v, o, head**-0.5, q.stride(0), q.stride(1), q.stride(2), q.stride(3), heads, length,
+        head, bm, bn, num_warps=4 if head <= 64 else 8, num_stages=3,
+    )  # fmt: skip
