@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from planish.base.errors import UsageError
 from planish.codegen import vir
+from planish.codegen.invariant import looped
 from planish.codegen.kernel import build_kernel, kernel_form
 from planish.codegen.layout import Place, move, place_temporary, row_major
 from planish.codegen.values import Ranges, Shape
@@ -212,7 +213,35 @@ class _Lowering:
             segments.append(vir.Segment(trips, body))
         if len(segments) == 1 and segments[0].trips == 1:
             return body
+        if owner is not None and segments and segments[0].trips > 1:
+            return [self._around(owner, moves, segments)]
         return [vir.Loop(moves, segments)] if segments else []
+
+    def _around(
+        self, owner: str, moves: tuple[tuple[int, int], ...], segments: list[vir.Segment]
+    ) -> vir.Item:
+        """A loop of one stage; around a kernel without loops it becomes part of the kernel."""
+        trips, inner = segments[0].trips, segments[0].body
+        body = inner[0] if len(inner) == 1 else None
+        if len(segments) > 2 or not isinstance(body, vir.Kernel):
+            return vir.Loop(moves, segments)
+        if body.looped or self.stages[owner].reduce:
+            return vir.Loop(moves, segments)
+        first = self._pointers(owner)[0]
+        own = tuple((pointer - first, by) for pointer, by in moves)
+        key = (id(body), trips, own)
+        kernel = self.kernels.get(key)
+        if kernel is None:
+            room = 31 if self.vector == 64 else 15  # the last one is scratch
+            kernel = vir.Kernel(
+                owner, ("looped", body.form, trips, own), body.pointers,
+                lambda: looped(body.body, trips, own, room), True,
+            )  # fmt: skip
+            self.kernels[key] = kernel
+        if len(segments) == 1:
+            return kernel
+        far = tuple((pointer, by * trips) for pointer, by in moves)
+        return vir.Loop(far, [vir.Segment(1, [kernel]), segments[1]])
 
     def _moves(self, loop: For) -> tuple[tuple[int, int], ...]:
         found = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -71,11 +71,13 @@ class _Info(NamedTuple):
     axes    those it depends on; "*" is the reduction's result
     same    by point: points where this number is equal have one value
     varies  whether slots differ
+    number  equal for equal expressions
     """
 
     axes: frozenset[str]
     same: list[int]
     varies: bool
+    number: int
 
 
 def lanes_for(types: frozenset[str], length: int, vector: int) -> int:
@@ -115,6 +117,7 @@ class Values:
         self.memo: dict[object, int] = {}
         self.fixed: dict[object, int] = {}
         self._infos: dict[int, _Info] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._rows: dict[int, list[int]] = {}
         self._classes: dict[frozenset[str], list[int]] = {}
 
@@ -133,15 +136,22 @@ class Values:
         found = self._infos.get(id(expr))
         if found is not None:
             return found
+        key: Hashable
         if isinstance(expr, Access):
             operand = self.view.operand(expr)
-            found = _Info(operand.axes, self._along(operand), self.axis in operand.axes)
+            axes, same = operand.axes, self._along(operand)
+            key = id(operand)
         else:
-            parts = [self._info(part).axes for part in children(expr)]
-            axes = frozenset().union(*parts)
+            parts = [self._info(part) for part in children(expr)]
+            axes = frozenset().union(*[part.axes for part in parts])
             if isinstance(expr, Accumulator):
                 axes = frozenset(("*",))
-            found = _Info(axes, self._same(axes), self.axis in axes or "*" in axes)
+            same = self._same(axes)
+            # 0 and -0.0 are equal, and not the same constant.
+            own = expr.name if isinstance(expr, Op) else repr(getattr(expr, "value", None))
+            key = type(expr), own, expr.type.name, *[part.number for part in parts]
+        number = self._numbers.setdefault(key, len(self._numbers))
+        found = _Info(axes, same, self.axis in axes or "*" in axes, number)
         if not isinstance(expr, Const | Accumulator):
             self._infos[id(expr)] = found
         return found
@@ -169,8 +179,8 @@ class Values:
             if isinstance(expr, Const):
                 return self.math.constant(expr.value, expr.type.computed)
             info = self._info(expr)
-        axes, same, varies = info
-        key = (id(expr), same[spot[0]], spot[1] if varies else -1)
+        axes, same, varies, number = info
+        key = (number, same[spot[0]], spot[1] if varies else -1)
         found = self.memo.get(key)
         if found is None:
             found = self.fixed.get(key)

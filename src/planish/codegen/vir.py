@@ -133,12 +133,14 @@ class Kernel:
     form      equal for kernels of equal code, whatever program they come from
     pointers  how many the stage has
     make      builds the body, which is needed only where no finished code is at hand
+    looped    whether the loop around it is part of it
     """
 
     name: str
     form: Hashable
     pointers: int
     make: Callable[[], Body]
+    looped: bool = False
 
     @cached_property
     def body(self) -> Body:

@@ -99,3 +99,23 @@ def _busy(stat: Callable[[], str]) -> int | None:
     except (OSError, ValueError):
         return None
     return user + nice + system + sum(rest[:3])  # interrupts, and what a hypervisor took
+
+
+class Watch:
+    """What others keep busy while this process works: look when it begins, then ask."""
+
+    def __init__(self, stat: Callable[[], str] = _STAT.read_text) -> None:
+        self._stat = stat
+        self._busy = _busy(stat)
+        self._own = time.process_time()
+        self._started = time.perf_counter()
+
+    def conditions(self, clock: Sequence[float] = ()) -> Conditions:
+        """From the beginning until now; time of the process's own threads is its own."""
+        others, busy = None, _busy(self._stat)
+        spent = time.perf_counter() - self._started
+        if busy is not None and self._busy is not None and spent > 0:
+            # A tick more or less is no load.
+            total = max(0.0, (busy - self._busy - 1) / _TICKS)
+            others = max(0.0, total - (time.process_time() - self._own)) / spent
+        return Conditions(others, os.cpu_count() or 1, unsteadiness(clock))

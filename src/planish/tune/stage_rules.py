@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from planish.tensor.expr import Access, children, walk
 from planish.tensor.schedule import Step, step
-from planish.tune.stage_shape import WAYS, StageShape
+from planish.tune.stage_shape import SMALL, WAYS, StageShape
 from planish.tune.tile_model import LATENCY, best_tile, even_block
 
 Choices = Mapping[str, int]
@@ -123,7 +123,7 @@ class StageRules(StageShape):
         if self.collides() and near and not badly and many >= 4 * rows:
             # What passes of rows share is copied to where it does not compete for cache sets.
             return {"pack": 2, "outer": 1, "prefetch": 1}
-        small = many < max(96, 4 * rows) or depth < 8 or depth * across * size <= 192 << 10
+        small = many < max(96, 4 * rows) or depth < 8 or depth * across * size <= SMALL
         if (small or across <= width) and not badly:
             # A result that no cache holds is written row by row.
             large = many * across * stage.out.type.size > self.target.l2
@@ -143,8 +143,9 @@ class StageRules(StageShape):
         most_vectors = self._vectors()
         spare = 12 if self.is_heavy() else 2
         spare = 8 if self._quads() is not None else spare
-        # Rows that lie a large power of two apart fall into few sets of the cache.
-        fetch = 1.0 if self.collides() else 0.15
+        # Rows that lie a large power of two apart fall into few sets of the cache; vectors that lie
+        # across two lines are loaded twice.
+        fetch = 1.0 if self.collides() or self._straddles() else 0.15
         if self._rows_collide():
             most_rows = min(most_rows, WAYS)
         return best_tile(most_rows, most_vectors, self.target.registers - spare, fetch)

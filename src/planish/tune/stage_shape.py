@@ -14,6 +14,9 @@ from planish.tensor.program import Stage
 
 # Ways of the first cache, and bytes of one: lines so far apart share a set.
 WAYS, _WAY = 8, 4096
+_LINE = 64
+# Bytes of an operand walked by vectors up to which it is read where it lies.
+SMALL = 192 << 10
 
 # Operations that take tens of instructions.
 HEAVY = ("exp", "log", "tanh", "erf")
@@ -185,6 +188,15 @@ class StageShape:
             for a in reads
             for axis in self.stage.bound
         )
+
+    def _straddles(self) -> bool:
+        """Whether a small product's vectors, as long as a line of cache, lie across lines."""
+        product = self.product()
+        if product is None or self.target.vector < _LINE or not self.rows_axis:
+            return False
+        b, depth = product[1], self.extents[self.stage.bound[0]]
+        row = self.stride(b, self.stage.bound[0]) * b.type.size
+        return row % _LINE != 0 and depth * self.extents[self.vector] * b.type.size <= SMALL
 
     def _rows_collide(self) -> bool:
         """Whether an operand's rows begin in one set of the first cache, and are not packed."""
