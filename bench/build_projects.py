@@ -110,7 +110,9 @@ PROJECTS = (
     ),
     Project(
         "mbedtls", "cmake and ninja",
-        f"cmake -G Ninja -S . -B build {_CMAKE} -DENABLE_TESTING=ON -DENABLE_PROGRAMS=ON",
+        f"cmake -G Ninja -S . -B build {_CMAKE} -DENABLE_TESTING=ON -DENABLE_PROGRAMS=ON "
+        # Its own -Werror knows no clang as new as this one.
+        "-DMBEDTLS_FATAL_WARNINGS=OFF",
         "ninja -C build selftest " + " ".join(f"test_suite_{s}" for s in _MBEDTLS_SUITES),
         "build/programs/test/selftest",
         "build/programs/test/selftest > t.log 2>&1 || { tail -30 t.log; exit 1; }; cd build/tests; "

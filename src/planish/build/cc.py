@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
 
 from planish.base.config import BuildConfig, read_build_config, real_environment
 from planish.build import invocation
 from planish.build.invocation import Unit
 from planish.store import locktext
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _LOCK = "planish.lock"
 _VARIABLES = {"cc": "CC", "c++": "CXX", "ld": "LD"}
@@ -162,7 +165,7 @@ def _find_lock(unit: Unit, given: str) -> str:
             text = file.read()
     except OSError:
         return ""
-    return path if locktext.names(text, _name_in(path, source)) else ""
+    return path if locktext.replays(text, _name_in(path, source)) else ""
 
 
 def _name_in(lock: str, source: str) -> str:
@@ -179,6 +182,7 @@ def _replay(unit: Unit, lock: str, dependencies: tuple[str, ...], *, quiet: bool
 
     from planish.base.errors import PlanishError
     from planish.base.files import write_atomic
+    from planish.proc import client
     from planish.store import lockfile
     from planish.tune.replay import replay
     from planish.tune.session import Options, Session
@@ -189,12 +193,12 @@ def _replay(unit: Unit, lock: str, dependencies: tuple[str, ...], *, quiet: bool
         path = Path(lock)
         held = lockfile.load(path, source=_name_in(lock, unit.source))
         request = Request(unit.flags, dependencies=dependencies, hear=warnings.append)
-        with Session(jobs=1, store=None) as session:
-            (result,) = replay(session, [Path(unit.source)], request, Options(), held, path.parent)
+        sources, folder = [Path(unit.source)], path.parent
+        with Session(jobs=1, store=None, here=client.served) as session:
+            # A stale entry is the real compiler's work: nothing is built to compare.
+            (result,) = replay(session, sources, request, Options(), held, folder, locked=True)
         if isinstance(result, PlanishError):
             return str(result)
-        if result.stale:
-            return "the entry is stale"
         write_atomic(Path(unit.output), result.artefact)
     except PlanishError as error:
         return str(error)

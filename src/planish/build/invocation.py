@@ -9,8 +9,12 @@ stand.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import NamedTuple
+
+from planish.base.light import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Named tuples, and paths as text: `planish cc` reads a command line a thousand times in a build.
 

@@ -120,7 +120,8 @@ class Build:
     emit        generate code at all; without it only instructions are counted
     known       identities that need no code generation, since they were measured before
     keep        what to send back besides the numbers: "obj", "asm", "bc", "ll"
-    inspect     answer with the facts of the unoptimised module, too
+    inspect     a replay: answer with the facts of the unoptimised module, and without what only a
+                search asks for (an identity of the optimised one, sizes of functions)
     opcodes     count the optimised module's instructions by opcode
     """
 
