@@ -10,6 +10,7 @@ from pathlib import Path
 from planish.base.errors import PlanishError
 from planish.base.hashing import digest
 from planish.build import archives
+from planish.build.at_once import compile_plainly, in_parts
 from planish.build.blobs import Blobs
 from planish.build.invocation import Command, Unit
 from planish.build.units import Input, Link, Recorded, append
@@ -31,6 +32,11 @@ def run_and_note(
     direct  whether it is the linker itself
     target  the triple that the compiler's name says
     """
+    if command.units and command.links:
+        code = _at_once(compiler, words, real, command, record, target)
+        if code is not None:
+            return code
+        command = Command()  # the compiler says itself what is wrong
     # Without the shims: what a compiler calls (gcc calls `ld`) is no command of the build.
     code = subprocess.run([*compiler, *words], env=real).returncode
     if code:
@@ -42,10 +48,44 @@ def run_and_note(
     return code
 
 
+def _at_once(
+    compiler: Sequence[str],
+    words: Sequence[str],
+    real: Mapping[str, str],
+    command: Command,
+    record: Path,
+    target: str,
+) -> int | None:
+    """Compile and link in parts, and note them; None where an object cannot be made so."""
+    named = iter(command.units)  # by what the units are called afterwards
+    noted: list[Recorded] = []
+
+    def make(unit: Unit) -> bool:
+        made = compile_plainly(compiler, unit, real)
+        if made:
+            output = Path(unit.output)
+            whole = (*compiler, *words)
+            noted.append(_note(next(named), whole, command, record, target, output))
+        return made
+
+    def note(link: Command) -> None:
+        for unit in noted:
+            append(record, unit)
+        append(record, _link(compiler, link, record, False))
+
+    return in_parts(compiler, command, real, make, note)
+
+
 def _note(
-    unit: Unit, words: tuple[str, ...], command: Command, record: Path, target: str
+    unit: Unit,
+    words: tuple[str, ...],
+    command: Command,
+    record: Path,
+    target: str,
+    path: Path | None = None,
 ) -> Recorded:
-    made = _read(Path(unit.output))
+    """path: where the object lies, if not at its name."""
+    made = _read(path or Path(unit.output))
     # An object that is bitcode for the linker has no size of its own.
     own = 0 if command.lto else _size(made)
     flags = (f"--target={target}", *unit.flags) if target else unit.flags
