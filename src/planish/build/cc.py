@@ -199,7 +199,9 @@ def _replay(unit: Unit, lock: str, dependencies: tuple[str, ...], *, quiet: bool
     try:
         path = Path(lock)
         held = lockfile.load(path, source=_name_in(lock, unit.source))
-        request = Request(unit.flags, dependencies=dependencies, hear=warnings.append)
+        request = Request(
+            unit.flags, dependencies=dependencies, hear=warnings.append, named=unit.source
+        )
         sources, folder = [Path(unit.source)], path.parent
         with Session(jobs=1, store=None, here=client.served) as session:
             # A stale entry is the real compiler's work: nothing is built to compare.

@@ -15,6 +15,8 @@ from planish.build.blobs import Blobs
 from planish.build.invocation import Command, Unit
 from planish.build.units import Input, Link, Recorded, append
 
+_CODE = (".text", ".eh_frame", ".ARM.ex", "code")
+
 
 def run_and_note(
     compiler: Sequence[str],
@@ -87,7 +89,7 @@ def _note(
     """path: where the object lies, if not at its name."""
     made = _read(path or Path(unit.output))
     # An object that is bitcode for the linker has no size of its own.
-    own = 0 if command.lto else _size(made)
+    sections = {} if command.lto else _sections(made)
     flags = (f"--target={target}", *unit.flags) if target else unit.flags
     bitcode, problem = "", command.problem
     try:
@@ -95,8 +97,8 @@ def _note(
     except PlanishError as error:
         problem = problem or str(error)
     return Recorded(
-        str(Path.cwd()), unit.source, unit.output, flags, own, words, bitcode, digest(made),
-        problem,
+        str(Path.cwd()), unit.source, unit.output, flags, sum(sections.values()), words, bitcode,
+        digest(made), problem, sum(s for n, s in sections.items() if n.startswith(_CODE)),
     )  # fmt: skip
 
 
@@ -104,12 +106,12 @@ def _bitcode(unit: Unit, flags: tuple[str, ...]) -> bytes:
     from planish.llvm.toolchain import find_toolchain
     from planish.tune.source import Request, read_source
 
-    return read_source(Path(unit.source), Request(flags), find_toolchain())
+    return read_source(Path(unit.source), Request(flags, named=unit.source), find_toolchain())
 
 
 def _link(compiler: Sequence[str], command: Command, record: Path, direct: bool) -> Link:
     inputs = tuple(_inputs(command, record))
-    own = _size(_read(Path(command.output)))
+    own = sum(_sections(_read(Path(command.output))).values())
     return Link(
         str(Path.cwd()), command.output, tuple(compiler), direct, command.words, inputs, own
     )
@@ -169,11 +171,11 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-def _size(data: bytes) -> int:
-    """Allocated bytes; 0 where it cannot be read as an object or program."""
+def _sections(data: bytes) -> dict[str, int]:
+    """Allocated bytes; none where it cannot be read as an object or program."""
     from planish.measure.sizes import measure_object
 
     try:
-        return measure_object(data).allocated if data else 0
+        return measure_object(data, functions=False).sections if data else {}
     except PlanishError:
-        return 0
+        return {}
