@@ -93,6 +93,8 @@ class Builder:
         job, recipe = request.job, request.recipe
         with contextlib.closing(self._open(job)) as module:
             facts = _facts(module, job) if request.inspect else None
+            if facts and request.expected and facts.identity != request.expected:
+                return Built("", 0, facts=facts)
             if job.for_size:
                 module.optimise_for_size()
             if not job.clang:
