@@ -49,9 +49,9 @@ _LZ4 = (
     "for t in fuzzer frametest; do build/meson/tests/$t -s1 -i100 > t.log 2>&1 || exit 1; done"
 )  # fmt: skip
 _MBEDTLS_SUITES = (
-    "aes.cbc", "aes.xts", "arc4", "asn1parse", "base64", "bignum", "ccm", "chacha20", "cipher.aes",
-    "ctr_drbg", "des", "ecdsa", "ecp", "gcm.aes128_de", "hkdf", "md", "pem", "pk", "pkcs1_v15",
-    "pkcs5", "pkparse", "rsa", "shax", "ssl", "x509parse",
+    "aes.cbc", "aes.xts", "arc4", "asn1parse", "base64", "bignum.generated", "bignum.misc", "ccm",
+    "chacha20", "cipher.aes", "ctr_drbg", "des", "ecdsa", "ecp", "gcm.aes128_de",
+    "hkdf", "md", "pem", "pk", "pkcs1_v15", "pkcs5", "pkparse", "rsa", "shax", "ssl", "x509parse",
 )  # fmt: skip
 
 PROJECTS = (
@@ -86,8 +86,9 @@ PROJECTS = (
         _NINJA[0], "build/meson/programs/lz4", _LZ4, _NINJA[1],
     ),
     Project(
-        "gzip", "autotools", _AUTOTOOLS, "make -s", "gzip",
-        "make -s -o gzip check > t.log 2>&1 || { tail -30 t.log; exit 1; }",
+        # The manual's date is newer than the manual, for which texinfo would be needed.
+        "gzip", "autotools", _AUTOTOOLS, "make -s MAKEINFO=true", "gzip",
+        "make -s MAKEINFO=true -o gzip check > t.log 2>&1 || { tail -30 t.log; exit 1; }",
     ),
     Project(
         "libyaml", "autotools and libtool", f"{_AUTOTOOLS} --disable-shared",
@@ -109,7 +110,9 @@ PROJECTS = (
     ),
     Project(
         "mbedtls", "cmake and ninja",
-        f"cmake -G Ninja -S . -B build {_CMAKE} -DENABLE_TESTING=ON -DENABLE_PROGRAMS=ON",
+        f"cmake -G Ninja -S . -B build {_CMAKE} -DENABLE_TESTING=ON -DENABLE_PROGRAMS=ON "
+        # Its own -Werror knows no clang as new as this one.
+        "-DMBEDTLS_FATAL_WARNINGS=OFF",
         "ninja -C build selftest " + " ".join(f"test_suite_{s}" for s in _MBEDTLS_SUITES),
         "build/programs/test/selftest",
         "build/programs/test/selftest > t.log 2>&1 || { tail -30 t.log; exit 1; }; cd build/tests; "

@@ -18,7 +18,6 @@ import json
 import os
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import time
@@ -27,9 +26,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import common
 import ziglang
 from build_projects import PROJECTS, Project
+from build_table import show
 
 from planish.measure.sizes import allocated_bytes
 from planish.model.packages import Fetcher
@@ -102,7 +101,8 @@ def main() -> None:
                   f"{(error.stderr or '')[-1500:]}", flush=True)  # fmt: skip
             continue
         rows.append((project, bench.kept))
-    _show(rows)
+    if not given.plain:
+        show(rows)
 
 
 def _arguments() -> argparse.Namespace:
@@ -113,6 +113,7 @@ def _arguments() -> argparse.Namespace:
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--repeats", type=int, default=5, help="of the plain build and the replay")
     options.add_argument("--seconds", type=float, default=1e9, help="stop after so many")
+    options.add_argument("--plain", action="store_true", help="the plain build and its tests only")
     names = [project.name for project in PROJECTS]
     options.add_argument("--projects", nargs="+", default=names, choices=names)
     return options.parse_args()
@@ -144,7 +145,7 @@ def _measure(bench: Bench) -> None:
         ("plain", _plain), ("lto", _lto), ("record", _record), ("tune", _tune), ("whole", _whole),
         ("replay", _replay), ("times", _times),
     )  # fmt: skip
-    for name, step in steps:
+    for name, step in steps[:1] if bench.given.plain else steps:
         if name in bench.kept.get("done", []):
             continue
         if time.monotonic() > bench.end:
@@ -276,35 +277,6 @@ def _planish(bench: Bench, words: list[str], code: tuple[int, ...] = (0,)) -> st
     if running.returncode not in code:
         raise subprocess.CalledProcessError(running.returncode, words[0], said, errors)
     return said
-
-
-def _show(rows: list[tuple[Project, dict[str, Any]]]) -> None:
-    columns = ("project", "built by", "units", "-Oz", "tuned", "gain", "-Oz LTO", "one module",
-               "gain over LTO", "record", "tune", "replay", "tests")  # fmt: skip
-    lines = []
-    for project, row in rows:
-        replay = statistics.median(mine / plain for plain, mine in row["pairs"])
-        lines.append((
-            f"{project.name} {row['version']}", project.system,
-            f"{row['kept_units']} of {row['units']}", f"{row['plain']:,}", f"{row['tuned']:,}",
-            f"{1 - row['tuned'] / row['plain']:.1%}", f"{row['lto']:,}", f"{_best(row):,}",
-            f"{1 - _best(row) / row['lto']:.1%}",
-            f"{row['record_seconds'] / row['plain_seconds']:.1f}x", f"{row['tune_seconds']:.0f} s",
-            f"{replay:.2f}x", f"units {row['tests']}, whole {row['whole_tests']}",
-        ))  # fmt: skip
-    common.show("Linked programs, allocated bytes, and wall time over the plain build", columns,
-                lines)  # fmt: skip
-    if rows:
-        units = [1 - row["tuned"] / row["plain"] for _, row in rows]
-        whole = [1 - _best(row) / row["lto"] for _, row in rows]
-        print(f"mean gain unit by unit {statistics.fmean(units):.1%} ({min(units):.1%} to "
-              f"{max(units):.1%}), as one module over LTO {statistics.fmean(whole):.1%} "
-              f"({min(whole):.1%} to {max(whole):.1%})")  # fmt: skip
-
-
-def _best(row: dict[str, Any]) -> int:
-    """Where nothing was kept, the user stays with LTO."""
-    return int(row["whole"] or row["lto"])
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import TYPE_CHECKING, Any
 
+# `typing` itself takes as long to import as the rest of `planish cc`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+    from typing import Any
 
     from planish.advise.explained import ExplainedTrace
     from planish.base.errors import PlanishError

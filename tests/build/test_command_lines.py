@@ -20,7 +20,8 @@ _LINES = (
     "-c a.c b.c", "-c a.c -o x/y.o", "-S a.c -o -", "-E a.c", "-M a.c", "-MM -MF a.d a.c",
     "-c -MMD -MF a.d a.c", "-c -Wp,-MMD,a.d a.c", "-x c -c a.txt -o t.o", "-x c -c - -o in.o",
     "-c s.s", "-c s.S", "@args", "-c a.c -flto", "-x c-header a.h -o a.pch",
-    "-include-pch a.pch -c a.c", "-###", "-c a.c -###", "-c missing.c", "-c bad.c",
+    "-include-pch a.pch -c a.c", "a.c b.c -fPIC -shared -nostdlib -o l.so",
+    "bad.c b.c -shared -o l.so", "-###", "-c a.c -###", "-c missing.c", "-c bad.c",
     "-c a.c -Wno-such-warning -Werror", "--version", "", "-c", "-dumpmachine", "-fsyntax-only a.c",
     "-c a.c -save-temps -o k.o", "-c -O0 a.c", "-c a.c -o", "-c a.c -- ", "-c -x c++ a.c -o p.o",
     "-c d.cc", "-emit-llvm -c a.c -o a.bc", "-c a.c b.c -o both.o", "@missing", "-c 'sp ace.c'",
@@ -74,7 +75,8 @@ def test_every_command_line_does_what_the_real_compiler_does(tmp_path: Path) -> 
     real = shlex.split(_CLANG)
     ours = [sys.executable, "-m", "planish.entry", "cc"]
     one, two = _folder(tmp_path / "one"), _folder(tmp_path / "two")
-    for line in (*_LINES, None, *_LINES[:2], "@args", "-c -MMD -MF a.d a.c"):
+    again = (*_LINES[:2], "@args", "-c -MMD -MF a.d a.c", *(x for x in _LINES if "l.so" in x))
+    for line in (*_LINES, None, *again):
         if line is None:
             # For another version of it: stale entries are the compiler's work, too.
             (two / "planish.lock").write_text(_STALE)

@@ -95,6 +95,30 @@ def test_links_know_their_inputs() -> None:
     assert not read(["-shared"]).links
 
 
+def test_sources_that_are_compiled_and_linked_at_once_are_units() -> None:
+    words = shlex.split("-O2 a.c -Wl,-z,now -L. x.o -T s.ld -include h.h b.cc -lm -shared -o p")
+    command = read(words)
+    assert command.links and not command.problem and command.output == "p"
+    assert [words[at] for at in command.sources] == ["a.c", "b.cc"]
+    assert [words[at] for at in command.inputs] == ["a.c", "x.o", "b.cc", "-lm"]
+    assert [u.source for u in command.units] == ["a.c", "b.cc"]
+    assert {u.flags for u in command.units} == {("-O2", "-include", "h.h")}
+    assert len({u.output for u in command.units}) == 2
+    for odd in ("-x c a.c -o p", "-MD a.c -o p", "-O0 a.c", "-flto a.c", "-fsanitize=address a.c"):
+        assert read(shlex.split(odd)).problem, odd
+
+
+def test_a_precompiled_header_is_its_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = read(shlex.split("-include-pch h.h.pch -c a.c"))
+    assert "no header beside it" in command.problem
+    (tmp_path / "h.h").touch()
+    command = read(shlex.split("-include-pch h.h.pch -c a.c"))
+    assert not command.problem and command.units[0].flags == ("-include", "h.h")
+
+
 def test_a_precompiled_header_beside_its_header_is_left_out() -> None:
     words = shlex.split("-Xclang -include-pch -Xclang x.pch -Xclang -include -Xclang x.h -O2")
     assert without_pch(words) == shlex.split("-Xclang -include -Xclang x.h -O2")

@@ -50,6 +50,24 @@ def test_a_recording_is_enough_to_link_the_program_again(program: Path) -> None:
         find_link(found.links, "other")
 
 
+@pytest.mark.skipif(shutil.which("ld") is None, reason="needs a linker")
+def test_sources_compiled_and_linked_at_once_are_tuned_and_replayed(program: Path) -> None:
+    words = "-Os -ffreestanding -fno-stack-protector -fno-pic -nostdlib -static start.c work.c"
+    code, found = record(["sh", "-c", f"$CC {words} -o both"], program)
+    assert code == 0 and [u.source for u in found.units] == ["start.c", "work.c"]
+    plain = program / "both"
+    relink(find_link(found.links, ""), Blobs(program / units.FOLDER), {}, program / "again")
+    assert (program / "again").read_bytes() == plain.read_bytes()
+    size, exits = allocated_bytes(plain.read_bytes()), _exit_code(plain)
+    main(["tune", "--budget", "8", "-j", "1"])
+    command = [sys.executable, "-m", "planish.entry", "cc", *words.split(), "-o"]
+    for name in ("one", "two"):
+        subprocess.run([*command, name], cwd=program, check=True)
+    assert (program / "one").read_bytes() == (program / "two").read_bytes()
+    assert allocated_bytes((program / "one").read_bytes()) < size
+    assert _exit_code(program / "one") == exits and not list(program.glob("one-*"))
+
+
 def test_contents_are_kept_once_and_swept(tmp_path: Path) -> None:
     blobs = Blobs(tmp_path)
     one, two = blobs.put(b"x" * 5000), blobs.put(b"y")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
+from planish.base.light import NamedTuple
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 

@@ -25,7 +25,7 @@ _WEIGHT = 4.0
 class Spent:
     """What a unit has cost and gained so far.
 
-    size   bytes of the build's own object
+    size   bytes of the build's own object that may become fewer: a table of a megabyte does not
     gains  bytes gained by each round
     """
 

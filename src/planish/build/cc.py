@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
 
 from planish.base.config import BuildConfig, read_build_config, real_environment
-from planish.build import invocation
+from planish.build import flags, invocation
 from planish.build.invocation import Unit
 from planish.store import locktext
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
 _LOCK = "planish.lock"
+# What a process that is to be as this one starts with: faster than -m.
+_START = "from planish.entry import main; main()"
 _VARIABLES = {"cc": "CC", "c++": "CXX", "ld": "LD"}
 _NAMES = {
     "cc": ("clang", "cc", "gcc"), "c++": ("clang++", "c++", "g++"), "ld": ("ld", "ld.lld"),
@@ -45,8 +50,18 @@ def main(arguments: Sequence[str], ask_server: Callable[[list[str]], int | None]
     if command.problem:
         _say(verbose, f"handed on: {command.problem}")
         return _hand_on(compiler, words, real)
-    if len(command.units) > 1 and any(_find_lock(u, given.lock) for u in command.units):
-        return _one_by_one(arguments, command.units, ask_server)
+    if len(command.units) > 1 or command.links:
+        if not any(_find_lock(unit, given.lock) for unit in command.units):
+            _say(verbose, "handed on: no lockfile names a source")
+            return _hand_on(compiler, words, real)
+        if not command.links:
+            return max(_separately(arguments, unit, ask_server) for unit in command.units)
+        from planish.build.at_once import in_parts
+
+        done = in_parts(
+            compiler, command, real, lambda unit: not _separately(arguments, unit, ask_server)
+        )
+        return _hand_on(compiler, words, real) if done is None else done
     unit = command.units[0]
     lock = _find_lock(unit, given.lock)
     if not lock:
@@ -58,7 +73,7 @@ def main(arguments: Sequence[str], ask_server: Callable[[list[str]], int | None]
     code = ask_server(list(arguments))
     if code is not None:
         return code
-    dependencies = invocation.dependency_words(unit) if unit.dependencies else ()
+    dependencies = flags.dependency_words(unit) if unit.dependencies else ()
     if dependencies is None:  # the real compiler writes them, and an object to fall back to
         import subprocess
 
@@ -102,23 +117,18 @@ def _hand_on(compiler: list[str], words: list[str], real: dict[str, str]) -> int
         return 2
 
 
-def _one_by_one(
-    arguments: Sequence[str],
-    units: Sequence[Unit],
-    ask_server: Callable[[list[str]], int | None],
+def _separately(
+    arguments: Sequence[str], unit: Unit, ask_server: Callable[[list[str]], int | None]
 ) -> int:
-    """Several sources in one command, each as a command of its own; the worst exit code."""
+    """One source of several in a command of its own; its exit code."""
     import subprocess
 
-    # A process each, since handing on ends this one. What the server does is done by it.
-    codes = []
-    for unit in units:
-        words = [arguments[0], *unit.flags, "-c", unit.source, "-o", unit.output]
-        code = ask_server(words)
-        if code is None:
-            code = subprocess.run([sys.executable, "-m", "planish.entry", *words]).returncode
-        codes.append(code)
-    return max(codes)
+    # A process, since handing on ends this one; the server's where there is one.
+    words = [arguments[0], *unit.flags, "-c", unit.source, "-o", unit.output]
+    code = ask_server(words)
+    if code is not None:
+        return code
+    return subprocess.run([sys.executable, "-P", "-c", _START, *words]).returncode
 
 
 def target_of(compiler: Sequence[str]) -> str:
@@ -162,7 +172,7 @@ def _find_lock(unit: Unit, given: str) -> str:
             text = file.read()
     except OSError:
         return ""
-    return path if locktext.names(text, _name_in(path, source)) else ""
+    return path if locktext.replays(text, _name_in(path, source)) else ""
 
 
 def _name_in(lock: str, source: str) -> str:
@@ -179,6 +189,7 @@ def _replay(unit: Unit, lock: str, dependencies: tuple[str, ...], *, quiet: bool
 
     from planish.base.errors import PlanishError
     from planish.base.files import write_atomic
+    from planish.proc import client
     from planish.store import lockfile
     from planish.tune.replay import replay
     from planish.tune.session import Options, Session
@@ -188,13 +199,15 @@ def _replay(unit: Unit, lock: str, dependencies: tuple[str, ...], *, quiet: bool
     try:
         path = Path(lock)
         held = lockfile.load(path, source=_name_in(lock, unit.source))
-        request = Request(unit.flags, dependencies=dependencies, hear=warnings.append)
-        with Session(jobs=1, store=None) as session:
-            (result,) = replay(session, [Path(unit.source)], request, Options(), held, path.parent)
+        request = Request(
+            unit.flags, dependencies=dependencies, hear=warnings.append, named=unit.source
+        )
+        sources, folder = [Path(unit.source)], path.parent
+        with Session(jobs=1, store=None, here=client.served) as session:
+            # A stale entry is the real compiler's work: nothing is built to compare.
+            (result,) = replay(session, sources, request, Options(), held, folder, locked=True)
         if isinstance(result, PlanishError):
             return str(result)
-        if result.stale:
-            return "the entry is stale"
         write_atomic(Path(unit.output), result.artefact)
     except PlanishError as error:
         return str(error)

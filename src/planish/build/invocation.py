@@ -9,55 +9,27 @@ stand.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import NamedTuple
+
+from planish.base.light import NamedTuple
+from planish.build.flags import expand, without_linking, without_pch
+from planish.build.words import (
+    DEBUG_LEVELS,
+    GIVEN_LANGUAGES,
+    INSTRUMENTED,
+    LANGUAGES,
+    LINKERS,
+    OTHER_MODES,
+    OTHER_PREFIXES,
+    OTHER_SOURCES,
+    TAKES_VALUE,
+    WRITES_DEPENDENCIES,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Named tuples, and paths as text: `planish cc` reads a command line a thousand times in a build.
-
-# Options whose value is the following word.
-TAKES_VALUE = frozenset([
-    "-I", "-D", "-U", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "-isysroot",
-    "--sysroot", "-x", "-target", "-arch", "-MF", "-MT", "-MQ", "-MJ", "-Xclang",
-    "-Xpreprocessor", "-Xassembler", "-Xlinker", "-mllvm", "-L", "-l", "-T", "-u", "-z", "-e",
-    "-b", "-V", "-B", "-framework", "-F", "-aux-info", "--param", "-iprefix", "-iwithprefix",
-    "-iwithprefixbefore", "-o", "-G", "-A", "-dumpbase", "-dumpdir", "-specs", "-stdlib",
-    "-include-pch", "-Tbss", "-Tdata", "-Ttext", "-wrapper", "-m", "-soname", "-rpath", "-h",
-    "-dynamic-linker", "-plugin", "-Map", "--version-script", "--defsym", "-rpath-link",
-    "-install_name", "-undefined", "-dumpbase-ext", "-imultilib", "-serialize-diagnostics",
-    "-dependency-file", "--target", "-ccc-gcc-name", "-isystem-after", "-iframework",
-])  # fmt: skip
-# Of these, a linker's words that a compiler reads otherwise ("-h", "-m", "-plugin").
-_LINKERS = frozenset(["-m", "-soname", "-rpath", "-h", "-dynamic-linker", "-plugin", "-Map",
-                      "--version-script", "--defsym", "-rpath-link"])  # fmt: skip
-_LANGUAGES = {
-    **dict.fromkeys((".c", ".i"), "c"),
-    **dict.fromkeys((".cc", ".cpp", ".cxx", ".c++", ".C", ".cp", ".CPP", ".ii"), "c++"),
-}
-_GIVEN_LANGUAGES = {"c": "c", "c++": "c++", "cpp-output": "c", "c++-cpp-output": "c++"}
-# Suffixes that compilers read as something else than an input of the linker.
-_OTHER_SOURCES = frozenset([".s", ".S", ".sx", ".m", ".mm", ".M", ".h", ".hh", ".hpp", ".hxx",
-                            ".f", ".F", ".f90", ".go", ".d", ".cu", ".ll", ".bc"])  # fmt: skip
-# What makes another thing than objects.
-_OTHER_MODES = frozenset([
-    "-E", "-S", "-M", "-MM", "-###", "--version", "-v", "-dumpmachine", "-dumpversion",
-    "-dumpfullversion", "-dumpspecs", "-print-search-dirs", "-fsyntax-only", "-emit-llvm",
-    "-emit-ast", "-save-temps", "--save-temps", "--help", "-verify-pch", "-dM", "-emit-pch",
-])  # fmt: skip
-_OTHER_PREFIXES = (
-    "-save-temps=", "--save-temps=", "--analyze", "-print-", "--print-", "-fplugin", "-fdump-",
-    "--help=", "-Q", "-fpch-",
-)  # fmt: skip
-# The compiler writes a file beside the object, or adds code that a replay would leave out.
-_INSTRUMENTED = (
-    "-fprofile", "-fsanitize", "--coverage", "-coverage", "-ftest-coverage", "-pg",
-    "-finstrument-functions", "-fxray-instrument", "-fcs-profile", "-gsplit-dwarf",
-    "-fstack-usage", "-ftime-trace", "-fsave-optimization-record", "-foptimization-record",
-    "-fcallgraph-info",
-)  # fmt: skip
-_WRITES_DEPENDENCIES = ("-MD", "-MMD")
-_DEBUG_LEVELS = ("-O0", "-Og")
-# A response file within a response file within ... at most so deep.
-_DEEPEST = 8
 
 
 class Unit(NamedTuple):
@@ -77,10 +49,11 @@ class Unit(NamedTuple):
 class Command(NamedTuple):
     """What a command line does.
 
-    units     sources that it compiles to objects of their own
+    units     sources that it compiles; to objects of their own, or (`links`) for the link
     lto       whether the objects are to be bitcode for the linker
     links     whether it links; then `words` are the words with response files expanded
     inputs    for a link: the places, in `words`, of files and `-lNAME`
+    sources   for a link: the places, in `words`, of the units' sources
     output    for a link: what it makes
     problem   why there is nothing to replay in it; empty where there is
     """
@@ -90,6 +63,7 @@ class Command(NamedTuple):
     links: bool = False
     words: tuple[str, ...] = ()
     inputs: tuple[int, ...] = ()
+    sources: tuple[int, ...] = ()
     output: str = ""
     problem: str = ""
 
@@ -97,12 +71,13 @@ class Command(NamedTuple):
 def parse(words: Sequence[str]) -> Unit | None:
     """The unit that a command compiles; None for every other command."""
     command = read(words)
-    return command.units[0] if len(command.units) == 1 and not command.problem else None
+    alone = len(command.units) == 1 and not command.links and not command.problem
+    return command.units[0] if alone else None
 
 
 def read(words: Sequence[str]) -> Command:
     """What a compiler's command does."""
-    expanded, problem = _expand(list(words), _DEEPEST)
+    expanded, problem = expand(words)
     if problem:
         return Command(problem=problem)
     reader = _Reader(tuple(expanded))
@@ -111,7 +86,7 @@ def read(words: Sequence[str]) -> Command:
 
 def read_linker(words: Sequence[str]) -> Command:
     """What the command of a linker itself (`ld`) does."""
-    expanded, problem = _expand(list(words), _DEEPEST)
+    expanded, problem = expand(words)
     if problem:
         return Command(problem=problem)
     reader = _Reader(tuple(expanded), linker=True)
@@ -124,7 +99,7 @@ class _Reader:
     def __init__(self, words: tuple[str, ...], *, linker: bool = False) -> None:
         self._words = words
         self._linker = linker
-        self._sources: list[tuple[str, str]] = []
+        self._sources: list[tuple[str, str, int]] = []
         self._inputs: list[int] = []
         self._flags: list[str] = []
         self._language = self._output = self._mode = self._instrument = self._level = ""
@@ -135,20 +110,40 @@ class _Reader:
         if self._mode:
             return Command(problem=self._mode)
         if not self._compiles:
-            if self._sources:
-                return Command(problem="compiles and links at once")
-            return self.link("a.out")
+            return self._at_once() if self._sources else self.link("a.out")
         if not self._sources or self._inputs:
             return Command(problem="compiles no C or C++ source")
         if self._output and len(self._sources) > 1:
             return Command(problem="several sources to one output")  # the compiler's own error
+        units = tuple(self._unit(source) for source, _, _ in self._sources)
+        return Command(units, self._lto, problem=self._problem())
+
+    def _problem(self) -> str:
+        """Why the sources' objects are none of Planish's."""
         problem = self._instrument or ("-flto" if self._lto else "")
-        if self._level in _DEBUG_LEVELS:
+        if self._level in DEBUG_LEVELS:
             problem = problem or f"{self._level} asks for unoptimised code"
-        units = tuple(self._unit(source, language) for source, language in self._sources)
         if self._wrong_language():
             problem = problem or "-x says another language than the source's name"
-        return Command(units, self._lto, problem=problem)
+        return problem
+
+    def _at_once(self) -> Command:
+        """Compiles and links: each source to an object beside nothing, named after both."""
+        problem = self._problem()
+        if self._language or self._dependencies:
+            what = "-x" if self._language else "dependencies"
+            problem = problem or f"compiles and links at once with {what}"
+        if problem:
+            return Command(problem=problem)
+        output = self._output or "a.out"
+        flags = tuple(without_pch(without_linking(self._flags)))
+        places = tuple(at for _, _, at in self._sources)
+        units = tuple(
+            Unit(source, f"{output}-{at}-{os.path.basename(source)}.o", flags, False)  # noqa: PTH119
+            for source, _, at in self._sources
+        )
+        inputs = tuple(sorted((*self._inputs, *places)))
+        return Command(units, False, True, self._words, inputs, places, output)
 
     def link(self, default: str) -> Command:
         if not self._inputs:
@@ -169,7 +164,7 @@ class _Reader:
                         self._mode = self._mode or f"{self._words[place]} is an odd name"
                     self._input(self._words[place], place)
                 break
-            if word in TAKES_VALUE and (self._linker or word not in _LINKERS):
+            if word in TAKES_VALUE and (self._linker or word not in LINKERS):
                 if at == len(self._words):
                     self._mode = self._mode or f"{word} has no value"  # the compiler's own error
                     break
@@ -189,6 +184,12 @@ class _Reader:
             self._language = "" if value == "none" else value
         elif word == "-l":
             self._inputs.append(at)
+        elif word == "-include-pch":
+            header = os.path.splitext(value)[0]  # noqa: PTH122
+            if os.path.isfile(header):  # noqa: PTH113
+                self._flags += ["-include", header]
+            else:
+                self._instrument = f"{value} is the compiler's own, with no header beside it"
         elif word in ("-MJ", "-aux-info", "-serialize-diagnostics"):
             self._instrument = self._instrument or f"{word} writes another file"
         else:
@@ -207,9 +208,9 @@ class _Reader:
             self._flag(word)
 
     def _flag(self, word: str) -> None:
-        if not self._linker and (word in _OTHER_MODES or word.startswith(_OTHER_PREFIXES)):
+        if not self._linker and (word in OTHER_MODES or word.startswith(OTHER_PREFIXES)):
             self._mode = self._mode or f"{word} asks for something else"
-        elif word == "-p" or word.startswith(_INSTRUMENTED):
+        elif word == "-p" or word.startswith(INSTRUMENTED):
             self._instrument = self._instrument or f"{word} adds to the object"
         elif word.startswith("-flto"):
             self._lto = True
@@ -218,91 +219,32 @@ class _Reader:
         elif word.startswith("-O"):
             self._level = word
         # The preprocessor's own way to ask for dependencies, as kernels do.
-        writes = word in _WRITES_DEPENDENCIES or word.startswith(("-Wp,-MD", "-Wp,-MMD"))
+        writes = word in WRITES_DEPENDENCIES or word.startswith(("-Wp,-MD", "-Wp,-MMD"))
         self._dependencies = self._dependencies or writes
         self._flags.append(word)
 
     def _input(self, word: str, at: int) -> None:
         suffix = _suffix(word)
-        language = self._language or _LANGUAGES.get(suffix, "")
-        if self._linker or (not self._language and suffix not in _OTHER_SOURCES and not language):
+        language = self._language or LANGUAGES.get(suffix, "")
+        if self._linker or (not self._language and suffix not in OTHER_SOURCES and not language):
             self._inputs.append(at)
-        elif language in _GIVEN_LANGUAGES:
-            self._sources.append((word, language))
+        elif language in GIVEN_LANGUAGES:
+            self._sources.append((word, language, at))
         else:
             self._mode = self._mode or f"{word} is no C or C++ source"
 
-    def _unit(self, source: str, language: str) -> Unit:
+    def _unit(self, source: str) -> Unit:
         output = self._output or f"{os.path.basename(source).removesuffix(_suffix(source))}.o"  # noqa: PTH119
         return Unit(source, output, tuple(without_pch(self._flags)), self._dependencies)
 
     def _wrong_language(self) -> bool:
         return any(
-            _LANGUAGES.get(_suffix(source)) != _GIVEN_LANGUAGES[language]
+            LANGUAGES.get(_suffix(source)) != GIVEN_LANGUAGES[language]
             or (language.endswith("cpp-output") != (_suffix(source) in (".i", ".ii")))
-            for source, language in self._sources
+            for source, language, _ in self._sources
             if self._language
         )
 
 
-def without_pch(flags: Sequence[str]) -> list[str]:
-    """The flags without a precompiled header that stands beside the header itself, as CMake does.
-
-    Another compiler's precompiled header cannot be read; the header can.
-    """
-    kept: list[str] = []
-    at = 0
-    while at < len(flags):
-        if list(flags[at : at + 3 : 2]) == ["-Xclang", "-Xclang"] and (
-            flags[at + 1] == "-include-pch" and at + 3 < len(flags)
-        ):
-            at += 4
-            continue
-        kept.append(flags[at])
-        at += 1
-    return kept
-
-
-def dependency_words(unit: Unit) -> tuple[str, ...] | None:
-    """What makes clang write the unit's file of dependencies, whatever else it writes.
-
-    None where they are asked for in a way that is not understood.
-    """
-    flags, words = list(unit.flags), []
-    for at, flag in enumerate(flags):
-        if flag.startswith("-Wp,"):
-            return None
-        if flag in ("-MF", "-MT", "-MQ"):
-            words += flags[at : at + 2]
-        elif flag in (*_WRITES_DEPENDENCIES, "-MP", "-MG"):
-            words.append(flag)
-    if "-MF" not in words:
-        words += ["-MF", f"{os.path.splitext(unit.output)[0]}.d"]  # noqa: PTH122
-    if not {"-MT", "-MQ"} & set(words):
-        words += ["-MQ", unit.output]
-    return tuple(words)
-
-
 def _suffix(name: str) -> str:
     return os.path.splitext(name)[1]  # noqa: PTH122
-
-
-def _expand(words: list[str], depth: int) -> tuple[list[str], str]:
-    """The words with response files read; a reason where one cannot be."""
-    made: list[str] = []
-    for word in words:
-        if not word.startswith("@") or not depth:
-            made.append(word)
-            continue
-        import shlex
-
-        try:
-            with open(word[1:], encoding="utf-8") as file:  # noqa: PTH123
-                inside = shlex.split(file.read())
-        except (OSError, UnicodeDecodeError, ValueError):
-            return [], f"{word} cannot be read"  # the compiler says why, or takes it as a name
-        more, problem = _expand(inside, depth - 1)
-        if problem:
-            return [], problem
-        made += more
-    return made, ""

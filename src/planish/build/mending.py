@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planish.base.errors import PlanishError
-from planish.build.tuning import Outcome, keep_what_passes, tune_one
+from planish.build.tuning import Outcome, inside, keep_what_passes, tune_one
 from planish.build.units import Recorded
 from planish.llvm.recipe import Recipe
 from planish.store import lockfile
@@ -80,7 +80,9 @@ def _blame(
     test: Callable[[], bool],
 ) -> list[str]:
     """The elements of the recipe that break the test; they are expelled in the store."""
-    task = load(unit.path, Request(unit.flags), session.toolchain, session.pool)
+    request = Request(unit.flags, named=unit.source)
+    with inside(Path(unit.folder)):
+        task = load(unit.path, request, session.toolchain, session.pool)
 
     def passes(part: Recipe) -> bool:
         try:

@@ -100,6 +100,8 @@ def _shim(path: Path, role: str, real: str) -> None:
     variable = {"cc": "PLANISH_CC", "c++": "PLANISH_CXX", "ld": "PLANISH_LD"}[role]
     path.write_text(
         f"#!/bin/sh\n{variable}={shlex.quote(real)} PLANISH_SHIMS={shlex.quote(str(path.parent))} "
-        f'exec {shlex.quote(sys.executable)} -m planish.entry {role} "$@"\n'
+        # Not -m, which takes longer to start; -P, or a file of the project may be imported.
+        f"exec {shlex.quote(sys.executable)} -P -c 'from planish.entry import main; main()' "
+        f'{role} "$@"\n'
     )
     path.chmod(0o755)

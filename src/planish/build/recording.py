@@ -10,9 +10,12 @@ from pathlib import Path
 from planish.base.errors import PlanishError
 from planish.base.hashing import digest
 from planish.build import archives
+from planish.build.at_once import compile_plainly, in_parts
 from planish.build.blobs import Blobs
 from planish.build.invocation import Command, Unit
 from planish.build.units import Input, Link, Recorded, append
+
+_CODE = (".text", ".eh_frame", ".ARM.ex", "code")
 
 
 def run_and_note(
@@ -31,6 +34,11 @@ def run_and_note(
     direct  whether it is the linker itself
     target  the triple that the compiler's name says
     """
+    if command.units and command.links:
+        code = _at_once(compiler, words, real, command, record, target)
+        if code is not None:
+            return code
+        command = Command()  # the compiler says itself what is wrong
     # Without the shims: what a compiler calls (gcc calls `ld`) is no command of the build.
     code = subprocess.run([*compiler, *words], env=real).returncode
     if code:
@@ -42,12 +50,46 @@ def run_and_note(
     return code
 
 
+def _at_once(
+    compiler: Sequence[str],
+    words: Sequence[str],
+    real: Mapping[str, str],
+    command: Command,
+    record: Path,
+    target: str,
+) -> int | None:
+    """Compile and link in parts, and note them; None where an object cannot be made so."""
+    named = iter(command.units)  # by what the units are called afterwards
+    noted: list[Recorded] = []
+
+    def make(unit: Unit) -> bool:
+        made = compile_plainly(compiler, unit, real)
+        if made:
+            output = Path(unit.output)
+            whole = (*compiler, *words)
+            noted.append(_note(next(named), whole, command, record, target, output))
+        return made
+
+    def note(link: Command) -> None:
+        for unit in noted:
+            append(record, unit)
+        append(record, _link(compiler, link, record, False))
+
+    return in_parts(compiler, command, real, make, note)
+
+
 def _note(
-    unit: Unit, words: tuple[str, ...], command: Command, record: Path, target: str
+    unit: Unit,
+    words: tuple[str, ...],
+    command: Command,
+    record: Path,
+    target: str,
+    path: Path | None = None,
 ) -> Recorded:
-    made = _read(Path(unit.output))
+    """path: where the object lies, if not at its name."""
+    made = _read(path or Path(unit.output))
     # An object that is bitcode for the linker has no size of its own.
-    own = 0 if command.lto else _size(made)
+    sections = {} if command.lto else _sections(made)
     flags = (f"--target={target}", *unit.flags) if target else unit.flags
     bitcode, problem = "", command.problem
     try:
@@ -55,8 +97,8 @@ def _note(
     except PlanishError as error:
         problem = problem or str(error)
     return Recorded(
-        str(Path.cwd()), unit.source, unit.output, flags, own, words, bitcode, digest(made),
-        problem,
+        str(Path.cwd()), unit.source, unit.output, flags, sum(sections.values()), words, bitcode,
+        digest(made), problem, sum(s for n, s in sections.items() if n.startswith(_CODE)),
     )  # fmt: skip
 
 
@@ -64,12 +106,12 @@ def _bitcode(unit: Unit, flags: tuple[str, ...]) -> bytes:
     from planish.llvm.toolchain import find_toolchain
     from planish.tune.source import Request, read_source
 
-    return read_source(Path(unit.source), Request(flags), find_toolchain())
+    return read_source(Path(unit.source), Request(flags, named=unit.source), find_toolchain())
 
 
 def _link(compiler: Sequence[str], command: Command, record: Path, direct: bool) -> Link:
     inputs = tuple(_inputs(command, record))
-    own = _size(_read(Path(command.output)))
+    own = sum(_sections(_read(Path(command.output))).values())
     return Link(
         str(Path.cwd()), command.output, tuple(compiler), direct, command.words, inputs, own
     )
@@ -129,11 +171,11 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-def _size(data: bytes) -> int:
-    """Allocated bytes; 0 where it cannot be read as an object or program."""
+def _sections(data: bytes) -> dict[str, int]:
+    """Allocated bytes; none where it cannot be read as an object or program."""
     from planish.measure.sizes import measure_object
 
     try:
-        return measure_object(data).allocated if data else 0
+        return measure_object(data, functions=False).sections if data else {}
     except PlanishError:
-        return 0
+        return {}

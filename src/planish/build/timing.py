@@ -168,7 +168,9 @@ def _task(session: Session, unit: Recorded) -> Task:
     from planish.build.tuning import inside
 
     with inside(Path(unit.folder)):
-        return load(unit.path, Request(unit.flags), session.toolchain, session.pool)
+        return load(
+            unit.path, Request(unit.flags, named=unit.source), session.toolchain, session.pool
+        )
 
 
 def _objects(

@@ -87,7 +87,9 @@ def tune_units(
     for outcome in outcomes.values():
         watch(outcome)
     started = time.monotonic()
-    sizes = {name: Spent(unit.own or _size(unit.path)) for name, unit in chosen.items()}
+    sizes = {
+        name: Spent(unit.code or unit.own or _size(unit.path)) for name, unit in chosen.items()
+    }
     each = options.budget.builds or DEPTHS[-1]
     shares = Allocation(each * len(chosen), sizes, expect)
     gained: dict[str, int] = {}
@@ -150,7 +152,9 @@ def tune_one(session: Session, unit: Recorded, options: Options, lock: Path) -> 
     ]
     try:
         with inside(Path(unit.folder)):
-            result = optimise(session, unit.path, Request(unit.flags), options, entries)
+            result = optimise(
+                session, unit.path, Request(unit.flags, named=unit.source), options, entries
+            )
     except PlanishError as error:
         return Outcome(unit, None, str(error), failed=True)
     own = unit.own if options.goal == "size" else 0

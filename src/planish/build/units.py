@@ -22,6 +22,7 @@ class Recorded:
     """A unit of a build: where the compiler was called, on what, to what, with which flags.
 
     own       allocated bytes of the object that it made; 0 where they are not known
+    code      of these, code and what unwinds it: what a recipe can make smaller; 0 for not known
     command   the compiler and its words as they were
     bitcode   name of the unoptimised bitcode; empty where the front end could not make it
     made      digest of the object, by which it is found again in archives and links
@@ -37,6 +38,7 @@ class Recorded:
     bitcode: str = ""
     made: str = ""
     problem: str = ""
+    code: int = 0
 
     @property
     def path(self) -> Path:

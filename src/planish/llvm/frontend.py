@@ -65,17 +65,19 @@ def read_module(
     flags: Sequence[str],
     need: Callable[[], FrontEnd],
     hear: Callable[[bytes], None] | None = None,
+    named: str = "",
 ) -> bytes:
     """Bitcode or textual IR as it stands; C and C++ compiled without optimisation.
 
     need  gives the front end, where one is needed
     hear  is told its warnings, in the compiler's words, where there are any
+    named  the path as the compiler is to be told it, if in other words: `__FILE__` gives it back
     Raises UsageError or CompileError for a file that cannot be read or compiled.
     """
     check_suffix(path)
     if path.suffix in IR_SUFFIXES:
         return read_bytes(path)
-    return compile_to_bitcode(need(), path, flags, hear)
+    return compile_to_bitcode(need(), path, flags, hear, named)
 
 
 def clean_flags(flags: Iterable[str]) -> tuple[str, ...]:
@@ -111,22 +113,23 @@ def compile_to_bitcode(
     source: Path,
     flags: Sequence[str],
     hear: Callable[[bytes], None] | None = None,
+    named: str = "",
 ) -> bytes:
     """Unoptimised bitcode, every function marked for size.
 
-    hear  is told the warnings for the source, in the compiler's words, where there are any
+    hear, named  as for `read_module`
     Raises CompileError with the compiler's own words when the source is refused.
     """
-    return _compile(front_end, source, (*flags, "-Oz", *_UNOPTIMISED), hear)
+    return _compile(front_end, source, (*flags, "-Oz", *_UNOPTIMISED), hear, named)
 
 
 def compile_baseline(
-    front_end: FrontEnd, source: Path, flags: Sequence[str], level: str = "Oz"
+    front_end: FrontEnd, source: Path, flags: Sequence[str], level: str = "Oz", named: str = ""
 ) -> bytes:
-    """The object that the front end itself makes at `level`."""
+    """The object that the front end itself makes at `level`; `named` as for `read_module`."""
     if level not in LEVELS:
         raise UsageError(f"unknown level '{level}'", hint="one of " + ", ".join(LEVELS))
-    return _compile(front_end, source, (*flags, f"-{level}", "-c"))
+    return _compile(front_end, source, (*flags, f"-{level}", "-c"), named=named)
 
 
 def generate(
@@ -190,6 +193,7 @@ def _compile(
     source: Path,
     flags: Sequence[str],
     hear: Callable[[bytes], None] | None = None,
+    named: str = "",
 ) -> bytes:
     if not source.is_file():
         raise UsageError(f"no such file: {source}", hint="check the path")
@@ -197,7 +201,7 @@ def _compile(
     with tempfile.TemporaryDirectory(prefix="planish-") as folder:
         output = Path(folder) / "out"
         words = [*front_end.command, *_with_target(front_end, flags), *headers]
-        warnings = _run([*words, str(source), "-o", str(output)], str(source))
+        warnings = _run([*words, named or str(source), "-o", str(output)], str(source))
         if warnings and hear is not None:
             hear(warnings)
         return output.read_bytes()

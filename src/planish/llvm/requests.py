@@ -120,7 +120,9 @@ class Build:
     emit        generate code at all; without it only instructions are counted
     known       identities that need no code generation, since they were measured before
     keep        what to send back besides the numbers: "obj", "asm", "bc", "ll"
-    inspect     answer with the facts of the unoptimised module, too
+    inspect     a replay: answer with the facts of the unoptimised module, and without what only a
+                search asks for (an identity of the optimised one, sizes of functions)
+    expected    with `inspect`: the unoptimised module's identity; another one is not built
     opcodes     count the optimised module's instructions by opcode
     """
 
@@ -131,6 +133,7 @@ class Build:
     known: frozenset[str] = frozenset()
     keep: tuple[str, ...] = ()
     inspect: bool = False
+    expected: str = ""
     opcodes: bool = False
 
 

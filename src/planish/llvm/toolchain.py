@@ -135,6 +135,7 @@ def _find_library() -> tuple[Path, tuple[int, ...], str]:
     return path, version, "system"
 
 
+@functools.cache
 def _version_of_wheel(library: Path) -> tuple[int, ...]:
     """The wheel's version, by the folder that pip writes beside the package.
 
@@ -236,6 +237,7 @@ def _clang(program: str, source: str, *words: str, root: Path | None = None) -> 
     return FrontEnd((path, *words), _numbers(match[1].decode()), source, root)
 
 
+@functools.cache
 def _in_package(package: str, *names: str) -> Path | None:
     spec = importlib.util.find_spec(package)
     for folder in (spec.submodule_search_locations or ()) if spec else ():

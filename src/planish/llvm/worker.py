@@ -93,6 +93,8 @@ class Builder:
         job, recipe = request.job, request.recipe
         with contextlib.closing(self._open(job)) as module:
             facts = _facts(module, job) if request.inspect else None
+            if facts and request.expected and facts.identity != request.expected:
+                return Built("", 0, facts=facts)
             if job.for_size:
                 module.optimise_for_size()
             if not job.clang:
@@ -116,8 +118,9 @@ class Builder:
             return replace(built, facts=facts, opcodes=opcodes)
 
     def _measure(self, module: Module, request: Build, absent: tuple[str, ...]) -> Built:
-        bitcode = module.bitcode()
-        identity = digest(bitcode, " ".join(self._options))
+        lean = request.inspect and "bc" not in request.keep
+        bitcode = b"" if lean else module.bitcode()
+        identity = "" if lean else digest(bitcode, " ".join(self._options))
         instructions = module.instructions()
         artefacts = {}
         if "bc" in request.keep:
@@ -127,15 +130,15 @@ class Builder:
         if not request.emit:
             counts = module.instructions_by_function()
             return Built(identity, instructions, counts=counts, absent=absent, artefacts=artefacts)
-        if identity in request.known and not request.keep:
+        if identity and identity in request.known and not request.keep:
             return Built(identity, instructions, absent=absent)
         if "asm" in request.keep:
-            with contextlib.closing(Module(self._library, bitcode)) as copy:
+            with contextlib.closing(Module(self._library, bitcode or module.bitcode())) as copy:
                 artefacts["asm"] = self._generate(copy, request.job, True)
-        code = self._generate(module, request.job, False, bitcode)
+        code = self._generate(module, request.job, False, bitcode or None)
         if "obj" in request.keep:
             artefacts["obj"] = code
-        sizes = measure_object(code)
+        sizes = measure_object(code, functions=not request.inspect)
         return Built(
             identity,
             instructions,

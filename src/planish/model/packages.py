@@ -39,6 +39,7 @@ class Fetcher:
         work.mkdir(parents=True)
         descriptions = self._download(package, work)
         shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         command = f"dpkg-source --no-check -x {shlex.quote(str(descriptions[0]))}"
         finished = run_command(f"{command} {shlex.quote(str(target))}", seconds=_SECONDS)
         if not finished.ok:

@@ -15,13 +15,13 @@ import marshal
 import os
 import sys
 from binascii import crc32
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from planish.base.config import ServerConfig, read_server_config
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
+    from collections.abc import Sequence
 
 _LENGTH_BYTES, CODE_BYTES, _INT_BYTES = 8, 4, 4
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120

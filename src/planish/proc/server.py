@@ -31,6 +31,8 @@ _BACKLOG = 128
 _REQUEST_SECONDS = 5.0
 _LENGTH_BYTES = 8
 _HIGHEST_HANDLE = 4096
+# The exit code of a command that a Ctrl-C ended, as shells count.
+_INTERRUPTED = 128 + signal.SIGINT
 
 
 @dataclass
@@ -135,9 +137,10 @@ class _Server:
     def _end(self, job: _Job) -> None:
         _, status = os.waitpid(job.pid, 0)
         code = os.waitstatus_to_exitcode(status)
-        code = code if code >= 0 else 128 - code
-        with contextlib.suppress(OSError):
-            job.channel.sendall(code.to_bytes(client.CODE_BYTES, "little"))
+        code = _INTERRUPTED if code == -signal.SIGINT else code
+        if code >= 0:  # after a crash the client does it again, in its own processes
+            with contextlib.suppress(OSError):
+                job.channel.sendall(code.to_bytes(client.CODE_BYTES, "little"))
         for watched in (job.handle, job.channel):
             with contextlib.suppress(KeyError):
                 self._selector.unregister(watched)
@@ -203,7 +206,7 @@ def _become(
         print(error.code, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return 130
+        return _INTERRUPTED
     return 0
 
 

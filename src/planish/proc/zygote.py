@@ -160,7 +160,7 @@ def _fork(
             # A group of its own: what the worker starts (a clang) is killed with it.
             os.setpgid(0, 0)
             die_with_parent(zygote)
-            _limit(memory)
+            limit(memory)
             _serve(worker_end, factory, start, seconds)
             code = 0
         except SystemExit as error:
@@ -175,13 +175,21 @@ def _fork(
     errors.close()
 
 
-def _limit(memory: int) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def limit(memory: int, *, forever: bool = True) -> None:
+    """No core files, at most so many bytes of addresses; SIGALRM ends the process.
+
+    forever  whether the limits cannot be raised again
+    """
+    _limit(resource.RLIMIT_CORE, 0, forever)
     if sys.platform == "linux":
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        limit = memory if most == resource.RLIM_INFINITY else min(memory, most)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        _limit(resource.RLIMIT_AS, memory, forever)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def _limit(kind: int, value: int, forever: bool) -> None:
+    _, most = resource.getrlimit(kind)
+    value = value if most == resource.RLIM_INFINITY else min(value, most)
+    resource.setrlimit(kind, (value, value if forever else most))
 
 
 def _serve(channel: socket.socket, factory: HandlerFactory, start: Any, seconds: float) -> None:

@@ -75,7 +75,9 @@ def replay(
             session.pool.keep(blob, data)
             waiting.append(_Waiting(path, entry, recipe, blob))
     ready = [item for item in waiting if isinstance(item, _Waiting)]
-    replies = iter(session.pool.run([_call(session, item, request, options) for item in ready]))
+    replies = iter(
+        session.pool.run([_call(session, item, request, options, locked) for item in ready])
+    )
     for item in waiting:
         if isinstance(item, PlanishError):
             yield item
@@ -138,12 +140,18 @@ def _entry(
     return (native or found)[0]
 
 
-def _call(session: Session, item: _Waiting, request: Request, options: Options) -> Call:
+def _call(
+    session: Session, item: _Waiting, request: Request, options: Options, locked: bool
+) -> Call:
+    """The build of an entry; `locked` refuses a stale one, which need not be built then."""
     is_ir = item.path.suffix in frontend.IR_SUFFIXES
     _, job = make_jobs(
         item.blob, item.entry.target, request, is_ir, session.toolchain, session.pool
     )
-    build = Build(job, item.recipe, emit=options.needs_code, keep=options.keeps, inspect=True)
+    build = Build(
+        job, item.recipe, emit=options.needs_code, keep=options.keeps, inspect=True,
+        expected=item.entry.hash if locked else "",
+    )  # fmt: skip
     return Call(item.recipe.options, build, (item.blob,))
 
 

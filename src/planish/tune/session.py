@@ -12,6 +12,7 @@ from planish.base.progress import Progress, Silent
 from planish.base.records import Budget
 from planish.llvm.requests import HANDLER, UNITS
 from planish.llvm.toolchain import find_library, find_toolchain
+from planish.proc.here import Here
 from planish.proc.pool import Pool
 
 if TYPE_CHECKING:
@@ -84,10 +85,17 @@ class Session(Closing):
     """A toolchain with its worker pool, and the store."""
 
     def __init__(
-        self, *, jobs: int = 1, store: Store | None = None, progress: Progress | None = None
+        self,
+        *,
+        jobs: int = 1,
+        store: Store | None = None,
+        progress: Progress | None = None,
+        here: bool = False,
     ) -> None:
+        """here: one build in this very process, which may die of it (`proc/here.py`)."""
         library, version, _ = find_library()
-        self.pool = Pool(
+        kind = Here if here else Pool
+        self.pool = kind(
             HANDLER,
             str(library),
             jobs=jobs,

@@ -43,6 +43,7 @@ class Request:
     cpu     processor; empty for the target's default
     dependencies  words that make the front end write a file of dependencies beside its bitcode
     hear    is told the front end's warnings
+    named   the source in the words of the build's own command, if they are others: `__FILE__`
     """
 
     flags: tuple[str, ...] = ()
@@ -51,6 +52,7 @@ class Request:
     cpu: str = ""
     dependencies: tuple[str, ...] = ()
     hear: Callable[[bytes], None] | None = field(default=None, compare=False)
+    named: str = ""
 
     def front_end_flags(self) -> tuple[str, ...]:
         """The flags with target and processor, without output choices and levels."""
@@ -139,7 +141,7 @@ def read_source(path: Path, request: Request, toolchain: Toolchain) -> bytes:
     if request.triple:
         architecture(request.triple)
     words = (*request.front_end_flags(), *request.dependencies)
-    return frontend.read_module(path, words, toolchain.need_front_end, request.hear)
+    return frontend.read_module(path, words, toolchain.need_front_end, request.hear, request.named)
 
 
 def make_task(
@@ -206,7 +208,9 @@ def baseline(task: Task, goal: str, toolchain: Toolchain, pool: Pool, *, code: b
         flags = task.request.front_end_flags()
         words = " ".join([front_end.describe(), f"-{level}", *flags])
         if code:
-            artefact = frontend.compile_baseline(front_end, task.source, flags, level)
+            artefact = frontend.compile_baseline(
+                front_end, task.source, flags, level, task.request.named
+            )
     if not code:
         return Baseline(0, instructions, {}, b"", words)
     sizes = measure_object(artefact)
