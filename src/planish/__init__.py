@@ -97,6 +97,7 @@ def optimize(
     policy: str = "coreset",
     seed: int = 0,
     jobs: int | None = None,
+    workers: str = "",
     emit: str = "obj",
     functions: bool = True,
     explain: bool = False,
@@ -113,6 +114,7 @@ def optimize(
     budget    builds, or text such as "10s" or "100,30s"
     flags     the compiler's flags, as for clang
     baseline  level that the result is compared with, at the same flags
+    workers   a Ray cluster that builds, instead of this machine: ray, ray://HOST:PORT, HOST:PORT
     emit      what the result's artefact is: obj, bc, ll or asm
     explain   minimise the recipe and say what each element earns (costs further builds)
     check     called with an object's bytes; False refuses it, and the culprit is looked for
@@ -143,6 +145,7 @@ def optimize(
         jobs=jobs or os.cpu_count() or 1,
         store=Store.open_default() if store else None,
         progress=progress,
+        workers=workers,
     ) as session:
         return optimise(session, Path(source), request, options)
 

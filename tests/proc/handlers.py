@@ -51,6 +51,9 @@ class Worker:
     def who(self) -> tuple[int, Any, int]:
         return os.getpid(), self.flavour, self.calls
 
+    def parent(self) -> int:
+        return os.getppid()
+
     def blob_sizes(self) -> tuple[dict[str, int], int]:
         return {key: len(data) for key, data in self.blobs.items()}, self.sent
 

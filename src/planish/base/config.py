@@ -154,6 +154,11 @@ def pin_numpy(threads: int) -> None:
         os.environ[name] = str(threads)
 
 
+def keep_ray_quiet() -> None:
+    """Let Ray, which is not started yet, report nothing about its use to its makers."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+
 class LlmConfig(NamedTuple):
     """What the environment says of language models behind a URL.
 

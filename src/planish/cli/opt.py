@@ -13,6 +13,7 @@ import click
 
 from planish.base.errors import UsageError
 from planish.base.records import Budget
+from planish.cli.workers_option import workers_option
 
 _LOCK = "planish.lock"
 
@@ -56,6 +57,7 @@ _LOCK = "planish.lock"
     default=None,
     help="Builds at once; results do not depend on it.  [default: all cores]",
 )
+@workers_option
 @click.option("--seed", default=0, show_default=True, help="Seed of every random choice.")
 @click.option(
     "--emit", default="obj", show_default=True, metavar="obj|bc|ll|asm", help="What is written."
@@ -151,7 +153,12 @@ def command(flags: Sequence[str] | None, /, sources: Sequence[Path], **given: An
         store = Store.open_default()
     with (
         live_display(quiet=given["quiet"] or given["as_json"] or replaying) as live,
-        Session(jobs=given["jobs"] or os.cpu_count() or 1, store=store, progress=live) as session,
+        Session(
+            jobs=given["jobs"] or os.cpu_count() or 1,
+            store=store,
+            progress=live,
+            workers=given["workers"],
+        ) as session,
     ):
         run = Run(
             session, request, options, given["lock"], test=given["test"],

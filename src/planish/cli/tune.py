@@ -9,6 +9,7 @@ import click
 
 from planish.base.errors import UsageError
 from planish.base.records import Budget
+from planish.cli.workers_option import workers_option
 
 
 @click.command("tune")
@@ -23,6 +24,7 @@ from planish.base.records import Budget
 @click.option("--policy", default="coreset", show_default=True, help="As for opt.")
 @click.option("--seed", default=0, show_default=True, help="Seed of every random choice.")
 @click.option("--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Builds at once.")
+@workers_option
 @click.option(
     "--lock", type=click.Path(path_type=Path), default=Path("planish.lock"), show_default=True,
     help="Where recipes are kept.",
@@ -55,6 +57,7 @@ def command(
     policy: str,
     seed: int,
     jobs: int | None,
+    workers: str,
     lock: Path,
     test: str,
     whole_program: bool,
@@ -100,7 +103,7 @@ def command(
     )  # fmt: skip
     asked = tune_run.Asked(
         Path(units.FOLDER).resolve(), recording, options, lock.resolve(),
-        jobs or os.cpu_count() or 1, program, as_json,
+        jobs or os.cpu_count() or 1, program, as_json, workers,
     )  # fmt: skip
     if whole_program:
         tune_run.whole(asked, output, replay=replay)

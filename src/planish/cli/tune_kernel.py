@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from planish.cli.einsum_options import einsum_options
+from planish.cli.workers_option import workers_option
 
 if TYPE_CHECKING:
     from planish.tune.loops import Tuned
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     "--machine", default="", metavar="FINGERPRINT",
     help="With --offline: use the records of that machine.",
 )  # fmt: skip
+@workers_option
 @click.option("--no-store", is_flag=True, help="Neither use nor keep earlier measurements.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -67,6 +69,7 @@ def command(
     loaded: str,
     offline: bool,
     machine: str,
+    workers: str,
     no_store: bool,
     as_json: bool,
 ) -> None:
@@ -90,7 +93,8 @@ def command(
     with live_display(quiet=as_json) as live:
         found = tune_kernel(
             tensor, budget=budget, policy=policy, seed=seed, target=target, cold=cold,
-            store=not no_store, loaded=loaded, offline=offline, machine=machine, progress=live,
+            store=not no_store, loaded=loaded, offline=offline, machine=machine, workers=workers,
+            progress=live,
         )  # fmt: skip
     wrote = []
     if output is not None:

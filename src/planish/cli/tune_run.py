@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from planish.base.errors import UsageError
+from planish.base.progress import Progress, Silent
 from planish.build import report_data
 from planish.build.allocation import Expectation, observed
 from planish.build.blobs import Blobs
@@ -33,6 +34,7 @@ class Asked:
 
     record   the recording's folder
     program  which program is meant; empty for the largest
+    workers  the Ray cluster that builds; empty for this machine
     """
 
     record: Path
@@ -42,6 +44,7 @@ class Asked:
     jobs: int
     program: str
     as_json: bool
+    workers: str = ""
 
     def say(self, words: object) -> None:
         """For people; where JSON is asked for, on standard error."""
@@ -63,7 +66,7 @@ def units(asked: Asked, test: str, command: str, slowest: float | None) -> None:
     mended: list[Mended] = []
     with (
         live_display(quiet=asked.as_json) as live,
-        Session(jobs=asked.jobs, store=Store.open_default(), progress=live) as session,
+        _session(asked, live) as session,
     ):
         expect: Expectation = observed
         if asked.options.policy == "learned":
@@ -100,9 +103,7 @@ def whole(asked: Asked, output: Path | None, *, replay: bool) -> None:
     path = (output or Path(f"{link.path.name}.planish")).resolve()
     with (
         live_display(quiet=asked.as_json) as live,
-        Session(
-            jobs=asked.jobs, store=None if replay else Store.open_default(), progress=live
-        ) as session,
+        _session(asked, live, store=not replay) as session,
     ):
         program = prepare(session, asked.record, asked.recording, link)
         if replay:
@@ -130,7 +131,7 @@ def time(asked: Asked, command: str) -> None:
     from planish.build.timing import race
 
     link = find_link(asked.recording.links, asked.program)
-    with Session(jobs=asked.jobs, store=Store.open_default()) as session:
+    with _session(asked, Silent()) as session:
         found = race(
             session, asked.record, asked.recording, link, command, asked.options, asked.lock,
             watch=asked.say,
@@ -144,6 +145,11 @@ def time(asked: Asked, command: str) -> None:
         }))  # fmt: skip
     if found.problem:
         sys.exit(2)
+
+
+def _session(asked: Asked, progress: Progress, *, store: bool = True) -> Session:
+    opened = Store.open_default() if store else None
+    return Session(jobs=asked.jobs, store=opened, progress=progress, workers=asked.workers)
 
 
 def _after(tuned: Tuned, mended: object) -> Tuned:

@@ -27,11 +27,11 @@ from planish.tensor.schedule import Schedule
 from planish.tune.cursor_space import ACTIONS, CursorSpace, Loop, State, tail, trips
 from planish.tune.default_schedule import default_nest
 from planish.tune.kernel_evaluator import Floor, KernelEvaluator
-from planish.tune.kernel_requests import HANDLER
 from planish.tune.kernel_training import shape_identity, training_examples
 from planish.tune.roofline import least_seconds, peak_flops, relative_rate
 from planish.tune.stage_rules import StageRules
 from planish.tune.stage_shape import Target
+from planish.tune.workers import kernel_pool
 
 MOST_LOOPS = 12
 _BINS = 16
@@ -40,7 +40,6 @@ _OF_LOOP = (
     *(f"strides of 2^{at}" for at in range(_BINS)),
 )  # fmt: skip
 _SECONDS_PER_CALL = 20.0
-_MEMORY = 8 << 30
 
 
 class LoopProblem:
@@ -69,7 +68,7 @@ class LoopProblem:
         self._rules: dict[str, dict[str, StageRules]] = {}
         self._current = self.benchmarks[0]
         self._evaluators: dict[str, tuple[KernelEvaluator, Outcome]] = {}
-        self._pool = Pool(HANDLER, None, seconds=_SECONDS_PER_CALL, memory=_MEMORY)
+        self._pool = kernel_pool(_SECONDS_PER_CALL)
 
     def start(self, benchmark: str) -> Start:
         self._current = benchmark
@@ -100,7 +99,7 @@ class LoopProblem:
 
     def replay(self, benchmark: str, recipe: str) -> tuple[str, Outcome]:
         program = self._programs[benchmark]
-        with Pool(HANDLER, None, seconds=_SECONDS_PER_CALL, memory=_MEMORY) as pool:
+        with kernel_pool(_SECONDS_PER_CALL) as pool:
             evaluator = self._make(pool, benchmark)
             evaluator.baseline()
             return shape_identity(program), evaluator.measure_text(str(Schedule.parse(recipe)))

@@ -122,10 +122,26 @@ class Pool(Closing):
         while (worker := self._idle_of(flavour)) is not None:
             self._kill(worker)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of the workers; nothing where all of them are here."""
+        return ()
+
     def run(self, calls: Sequence[Call]) -> list[Reply]:
         """All replies, in the order of the calls."""
+        return self._ordered(calls, self.stream(calls))
+
+    def alone(self, calls: Sequence[Call]) -> list[Reply]:
+        """As `run`, but one call at a time on each machine, so that none disturbs another."""
+        jobs, self.jobs = self.jobs, 1
+        try:
+            return self.run(calls)
+        finally:
+            self.jobs = jobs
+
+    def _ordered(self, calls: Sequence[Call], stream: Iterator[tuple[int, Reply]]) -> list[Reply]:
         replies: list[Reply | None] = [None] * len(calls)
-        for index, reply in self.stream(calls):
+        for index, reply in stream:
             replies[index] = reply
         return [reply for reply in replies if reply is not None]
 

@@ -7,7 +7,6 @@ that changes between two candidates, or between two runs of a search, changes no
 
 from __future__ import annotations
 
-import os
 import pickle
 import platform
 import random
@@ -109,7 +108,7 @@ class KernelEvaluator:
         outcome = self.known.get(self._rules)
         if outcome is None or not outcome.ok:
             started = time.monotonic()
-            reply = self._measure(image, _MEASURE)
+            [reply] = self._measure([image], _MEASURE)
             # What the first call took says what is too long for others.
             self._pool.seconds = 5 + 20 * (time.monotonic() - started)
             self._retire()
@@ -129,12 +128,8 @@ class KernelEvaluator:
         found = {t: self.known[t] for t in texts if t is not None and t in self.known}
         self.counts.cached += sum(1 for t in texts if t in found)
         fresh = [t for t in dict.fromkeys(texts) if t is not None and t not in found]
-        for text, image in zip(fresh, self._build(fresh), strict=True):
+        for text, outcome in zip(fresh, self._outcomes(fresh), strict=True):
             self.counts.measured += 1
-            if isinstance(image, Outcome):
-                outcome = image
-            else:
-                outcome = self._outcome(text, self._measure(image, _MEASURE))
             self._best = min(self._best, outcome.value)
             self._keep(outcome)
             found[text] = outcome
@@ -148,10 +143,7 @@ class KernelEvaluator:
 
     def measure_text(self, text: str) -> Outcome:
         """One schedule, measured now, whatever is on record."""
-        [image] = self._build([text])
-        if isinstance(image, Outcome):
-            return image
-        outcome = self._outcome(text, self._measure(image, _MEASURE))
+        [outcome] = self._outcomes([text])
         self._retire()
         return outcome
 
@@ -160,7 +152,7 @@ class KernelEvaluator:
         [image] = self._build([text])
         if isinstance(image, Outcome):
             return None
-        reply = self._measure(image, seconds, final=True)
+        [reply] = self._measure([image], seconds, final=True)
         self._retire()
         return None if reply.failure is not None else reply.value
 
@@ -168,30 +160,43 @@ class KernelEvaluator:
         schedule = self._space.schedule(plan.actions)
         return None if schedule is None else str(schedule)
 
+    def _outcomes(self, texts: Sequence[str]) -> list[Outcome]:
+        """All compiled, then measured: each alone on its machine."""
+        built = self._build(texts)
+        replies = iter(self._measure([b for b in built if isinstance(b, bytes)], _MEASURE))
+        return [
+            b if isinstance(b, Outcome) else self._outcome(text, next(replies))
+            for text, b in zip(texts, built, strict=True)
+        ]
+
     def _build(self, texts: Sequence[str]) -> list[bytes | Outcome]:
         started = time.monotonic()
-        self._pool.jobs = min(len(texts), os.cpu_count() or 1) or 1
-        calls = [
-            Call("build", Build(self._blob, text, self._vector), (self._blob,)) for text in texts
-        ]
-        replies = self._pool.run(calls)
-        self._pool.jobs = 1
+        replies = self._pool.run(
+            [Call("build", Build(self._blob, text, self._vector), (self._blob,)) for text in texts]
+        )
         self.counts.compiled += time.monotonic() - started
         return [
             Outcome(text, None, r.failure, r.reason) if r.failure is not None else r.value
             for text, r in zip(texts, replies, strict=True)
         ]
 
-    def _measure(self, image: bytes, seconds: float, *, final: bool = False) -> Reply:
+    def _measure(
+        self, images: Sequence[bytes], seconds: float, *, final: bool = False
+    ) -> list[Reply]:
         enough = float("inf") if final or self._thorough else _HOPELESS * self._best / self._base
-        request = Measure(
-            self._blob, self._image, image, seconds, self._draw.randrange(1 << 30), self._cold,
-            enough if enough == enough else float("inf"), 0.0 if final else _PRECISE,
-        )  # fmt: skip
-        [reply] = self._pool.run([Call(("measure", self._batch), request, (self._blob,))])
-        if reply.failure is Failure.INVALID:
-            return Reply(None, Failure.REJECTED, reply.reason)
-        return reply
+        requests = [
+            Measure(
+                self._blob, self._image, image, seconds, self._draw.randrange(1 << 30), self._cold,
+                enough if enough == enough else float("inf"), 0.0 if final else _PRECISE,
+            )
+            for image in images
+        ]  # fmt: skip
+        flavour = ("measure", self._batch)
+        replies = self._pool.alone([Call(flavour, r, (self._blob,)) for r in requests])
+        return [
+            Reply(None, Failure.REJECTED, r.reason) if r.failure is Failure.INVALID else r
+            for r in replies
+        ]
 
     def _retire(self) -> None:
         """The next batch gets a process that no candidate has touched."""

@@ -9,20 +9,18 @@ from dataclasses import dataclass
 from planish.base.records import Outcome
 from planish.codegen.native import has_dot4
 from planish.measure.machine import processor
-from planish.proc.pool import Pool
 from planish.search.moves import mutate
 from planish.search.protocol import Plan
 from planish.store.store import Store
 from planish.tune.kernel_evaluator import Floor, KernelEvaluator, kernel_key
-from planish.tune.kernel_requests import HANDLER
 from planish.tune.kernel_training import Example
 from planish.tune.loop_space import LoopSpace
 from planish.tune.stage_shape import Target
+from planish.tune.workers import kernel_pool
 
 Say = Callable[[str], None]
 
 _SECONDS_PER_CALL = 30.0
-_MEMORY = 8 << 30
 _STRAYING = 0.4
 _BATCH = 8
 _FEWEST_SAMPLES = 3
@@ -76,7 +74,7 @@ def collect(
 
     stop  asked before each example: whether to leave the rest for another time
     """
-    with Pool(HANDLER, None, seconds=_SECONDS_PER_CALL, memory=_MEMORY) as pool:
+    with kernel_pool(_SECONDS_PER_CALL) as pool:
         for at, example in enumerate(examples):
             if stop():
                 say(f"stopped before program {at + 1} of {len(examples)}; run again to go on")

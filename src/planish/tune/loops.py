@@ -20,7 +20,6 @@ from planish.base.records import Budget, Outcome
 from planish.codegen.native import has_dot4
 from planish.measure.machine import processor
 from planish.measure.quiet import Conditions, conditions, unsteadiness
-from planish.proc.pool import Pool
 from planish.search.loop import run
 from planish.search.protocol import Best, Plan
 from planish.store.lockfile import LockEntry
@@ -31,13 +30,12 @@ from planish.tensor.schedule import Schedule
 from planish.tune.kernel_evaluator import Floor, KernelEvaluator, interval
 from planish.tune.kernel_offline import best_stored
 from planish.tune.kernel_policies import DEFAULT, POLICIES, make_policy
-from planish.tune.kernel_requests import HANDLER
 from planish.tune.loop_space import LoopSpace
 from planish.tune.stage_shape import Target
 from planish.tune.tensors import as_tensors, vector_of
+from planish.tune.workers import kernel_pool
 
 _SECONDS_PER_CALL = 60.0
-_MEMORY = 8 << 30
 LOADED = ("flag", "refuse")
 
 
@@ -124,6 +122,7 @@ def tune_kernel(
     loaded: str = "flag",
     offline: bool = False,
     machine: str = "",
+    workers: str = "",
     progress: Progress | None = None,
 ) -> Tuned:
     """Search for the fastest schedule of a tensor program on this machine.
@@ -135,6 +134,7 @@ def tune_kernel(
     loaded  what to do where others keep the machine busy: `flag` it in the ledger, or `refuse`
     offline measure nothing: the best schedule that the store has a measurement of
     machine with `offline`, use the records of the machine of this fingerprint, not of this one
+    workers a Ray cluster whose machines like this one compile and measure: see `Cluster`
     Raises UsageError, and PlanishError where this machine runs no kernels or is too busy.
     """
     if policy not in POLICIES:
@@ -160,9 +160,7 @@ def tune_kernel(
     space = LoopSpace(program, Target.of(processor(), vector))
     with contextlib.ExitStack() as held:
         opened = held.enter_context(Store.open_default()) if store else None
-        pool = held.enter_context(
-            Pool(HANDLER, None, jobs=1, seconds=_SECONDS_PER_CALL, memory=_MEMORY)
-        )
+        pool = held.enter_context(kernel_pool(_SECONDS_PER_CALL, workers))
         floor = Floor(program, vector, target == "native" and has_dot4(vector))
         evaluator = KernelEvaluator(
             pool, space, vector, cold=cold, store=opened, seed=seed, floor=floor
@@ -173,11 +171,13 @@ def tune_kernel(
         curve = _Curve([baseline.value], [0.0])
         best = _run(space, evaluator, limits, policy, seed, baseline, progress or Silent(), curve)
         kept = _confirm(evaluator, space, best, random.Random(seed))
+        notes = pool.notes
     counts = evaluator.counts
     state = Conditions(state.others, state.processors, unsteadiness(counts.clock))
     ledger = TunedLedger(
         counts.measured, counts.cached, time.monotonic() - started, dict(counts.failures), policy,
-        seed, tuple(curve.values), tuple(curve.times), tuple(curve.steps), state.warnings,
+        seed, tuple(curve.values), tuple(curve.times), tuple(curve.steps),
+        (*state.warnings, *notes),
     )  # fmt: skip
     schedule, before, after, ratio, changes = kept
     return Tuned(program, schedule, before, after, ratio, changes, ledger, target)

@@ -190,7 +190,7 @@ def _ledger(
     seconds: float,
 ) -> Ledger:
     counts = search.evaluator.counts
-    fallbacks = list(done.fallbacks)
+    fallbacks = [*done.fallbacks, *session.pool.notes]
     if search.interrupted:
         fallbacks.insert(0, "interrupted: the best recipe so far was kept")
     return Ledger(

@@ -82,7 +82,11 @@ class Options:
 
 
 class Session(Closing):
-    """A toolchain with its worker pool, and the store."""
+    """A toolchain with its worker pool, and the store.
+
+    workers  the Ray cluster that builds; this machine alone where none is named
+    here     one build in this very process, which may die of it (`proc/here.py`)
+    """
 
     def __init__(
         self,
@@ -90,18 +94,11 @@ class Session(Closing):
         jobs: int = 1,
         store: Store | None = None,
         progress: Progress | None = None,
+        workers: str = "",
         here: bool = False,
     ) -> None:
-        """here: one build in this very process, which may die of it (`proc/here.py`)."""
         library, version, _ = find_library()
-        kind = Here if here else Pool
-        self.pool = kind(
-            HANDLER,
-            str(library),
-            jobs=jobs,
-            seconds=_SECONDS_PER_BUILD,
-            memory=_BYTES_PER_WORKER,
-        )
+        self.pool = _open_pool(str(library), jobs, workers, here)
         self.pool.start()  # libLLVM is loaded while the front end is looked for and at work
         self.toolchain = find_toolchain(() if version else self.pool.info.version)
         self.store = store
@@ -134,3 +131,13 @@ class Session(Closing):
         self.pool.close()
         if self.store is not None:
             self.store.close()
+
+
+def _open_pool(library: str, jobs: int, workers: str, here: bool) -> Pool:
+    seconds, memory = _SECONDS_PER_BUILD, _BYTES_PER_WORKER
+    if workers:
+        from planish.tune.workers import open_pool  # a replay needs none
+
+        return open_pool(workers, HANDLER, library, jobs=jobs, seconds=seconds, memory=memory)
+    kind = Here if here else Pool
+    return kind(HANDLER, library, jobs=jobs, seconds=seconds, memory=memory)
