@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -40,6 +41,8 @@ def test_json_is_the_library(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     code, out, _ = run(capsys, "trace", path, "--json", "--top", "5")
     assert code == 0
     found = json.loads(out)
+    assert found.pop("what_if") == []
+    assert found.pop("advice")
     assert found == json.loads(json.dumps(planish.read_trace(path).summary(5)))
     (device,) = found["devices"]
     assert device["busy"] + device["idle"] == device["span"]
@@ -126,6 +129,38 @@ def test_perfetto_reads_back(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         second.strings[i] for i in second.events.name
     ]
     assert (first.table.details.grid == second.table.details.grid).all()
+
+
+def test_the_first_screen_says_what_to_look_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = training().write(tmp_path / "t.json")
+    _, out, _ = run(capsys, "trace", path)
+    advice = planish.read_trace(path).advise()
+    assert f"up to {advice[0].speedup:.2f}x  {advice[0].title}" in out
+    # both streams, each with what it waits for most
+    assert re.search(r"^ +7 .*% host busy elsewhere", out, re.MULTILINE)
+    assert re.search(r"^ +20 .*% (host busy|waiting|no work)", out, re.MULTILINE)
+    _, out, _ = run(capsys, "trace", path, "--json")
+    found = json.loads(out)
+    assert [row["rule"] for row in found["advice"]] == [a.rule for a in advice[:3]]
+    for row in found["devices"][0]["streams"]:
+        assert sum(row["idle_by_cause"].values()) == row["idle"]
+
+
+def test_what_if(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = training().host("f<a=2>", 0, 1).write(tmp_path / "t.json")
+    trace = planish.read_trace(path)
+    _, out, _ = run(capsys, "trace", path, "--what-if", "gemm=2", "--what-if",
+                    "cudaStreamSynchronize", "--json")  # fmt: skip
+    faster, without = json.loads(out)["what_if"]
+    assert faster["after"] == trace.what_if("gemm", faster=2).after
+    assert without["after"] == trace.what_if("cudaStreamSynchronize").after < without["before"]
+    _, out, _ = run(capsys, "trace", path, "--what-if", "gemm=1.5")
+    assert "what if gemm: 1.5 times as fast: " in out
+    code, _, err = run(capsys, "trace", path, "--what-if", "gemn=2")
+    assert code == 2
+    assert "did you mean gemm" in err
 
 
 def test_speedscope_holds_the_idle_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

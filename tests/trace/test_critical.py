@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from support.traces import DEVICE_EVENTS, HOST_EVENTS, Builder, random_trace, training
 
 from planish.base.errors import UsageError
-from planish.trace.critical import base_durations, replay, summarise
+from planish.trace.critical import summarise
+from planish.trace.whatif import base_durations, replay
 
 
 @settings(max_examples=150, deadline=None)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from planish.trace.critical import base_durations, replay
 from planish.trace.timeline import breakdown
 from planish.trace.trace import Trace
+from planish.trace.whatif import base_durations, replay
 
 # HolisticTraceAnalysis 0.5.0 with include_last_profiler_step=True and HTA_DISABLE_NS_ROUNDING=1
 # (by default it rounds starts up and ends down to whole microseconds, which adds idle time where

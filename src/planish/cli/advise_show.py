@@ -9,7 +9,7 @@ from rich.text import Text
 
 from planish.advise.advice import Advice
 from planish.advise.outcomes import Calibration
-from planish.cli.trace_show import time
+from planish.cli.trace_format import time
 from planish.gpu.contexts import GpuContext
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,9 @@ import click
 
 if TYPE_CHECKING:
     from planish.trace.isolated import Limits
+    from planish.trace.trace import Trace
+
+_LOOK_AT = 3  # pieces of advice on the first screen
 
 
 class _WithDefault(click.Group):
@@ -61,6 +65,7 @@ def command() -> None:
     planish trace run.json.gz --html out.html  timeline, flame graph and tables on one page
     planish trace run.json.gz --png out.png    a picture for a report
     planish trace folder/                      one trace for each rank: stragglers and skew
+    planish trace run.json.gz --what-if gemm=2 --what-if cudaDeviceSynchronize
     planish trace diff before.json after.json  what takes more time, what less
     planish trace export run.json.gz out.json  for Perfetto or speedscope
 
@@ -77,13 +82,21 @@ def command() -> None:
 @click.option("--png", type=_FILE, help="Write a picture for reports (needs matplotlib).")
 @click.option("--top", type=click.IntRange(1, 10_000), default=8, show_default=True)
 @click.option("--device", type=int, help="Look at this device only.")
+@click.option(
+    "--what-if",
+    "changes",
+    multiple=True,
+    metavar="NAME[=FACTOR]",
+    help="Estimate the run with kernel NAME so many times as fast, or without the call NAME.",
+)
 @click.option("--energy", type=_FILE, help="Join the samples of `planish profile -o` to it.")
 @_SALVAGE
 @_MEMORY
 @_SECONDS
 def show(
     path: Path, as_json: bool, html: Path | None, png: Path | None, top: int, device: int | None,
-    energy: Path | None, salvage: bool, max_memory: float | None, max_seconds: float | None,
+    changes: tuple[str, ...], energy: Path | None, salvage: bool, max_memory: float | None,
+    max_seconds: float | None,
 ) -> None:  # fmt: skip
     """Explain FILE (or a folder with one file for each rank)."""
     from planish.base.errors import UsageError
@@ -92,6 +105,7 @@ def show(
         if html is not None or png is not None:
             raise UsageError("--html and --png take one file", hint="give one of the folder's")
         return _show_ranks(path, as_json, salvage, _limits(max_memory, max_seconds))
+    from planish.advise.rules import advise_trace
     from planish.cli.trace_show import show_summary
     from planish.trace.trace import Trace
 
@@ -111,6 +125,8 @@ def show(
         from planish.trace.energy import energy_summary
 
         found["energy"] = energy_summary(trace, energy, top)
+    found["what_if"] = [_what_if(trace, change) for change in changes]
+    found["advice"] = [advice.to_json() for advice in advise_trace(trace)[:_LOOK_AT]]
     if as_json:
         _print_json(found)
     else:
@@ -119,6 +135,19 @@ def show(
             if written is not None:
                 print(f"wrote {written}")
     return None
+
+
+def _what_if(trace: Trace, change: str) -> dict[str, Any]:
+    """NAME=2 is the kernel or call at twice its speed, NAME alone the call left out."""
+    from dataclasses import asdict
+
+    name, factor = change, None
+    before, equals, after = change.rpartition("=")
+    # names of kernels may hold an equals sign
+    if equals and re.fullmatch(r"\d+(\.\d+)?", after):
+        name, factor = before, float(after)
+    found = trace.what_if(name, faster=factor)
+    return {**asdict(found), "speedup": found.speedup}
 
 
 def _show_ranks(folder: Path, as_json: bool, salvage: bool, limits: Limits) -> None:

@@ -7,19 +7,28 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from planish.cli.trace_format import (
+    bandwidth,
+    clip,
+    new_console,
+    new_table,
+    path_words,
+    room,
+    share,
+    time,
+)
 from planish.trace.diff import Change, Diff
 from planish.trace.names import short
 from planish.trace.ranks import Ranks
 
-_WIDEST = 120
+_STREAMS = 6
 
 
 def show_summary(found: dict[str, Any], device: int | None) -> None:
     """The first screen: span, devices, idleness by cause and caller, kernels, copies, path."""
-    console = _console()
+    console = new_console()
     rank = "" if found["rank"] is None else f", rank {found['rank']}"
     console.print(
         f"{found['file']}: {found['format']}{rank}, {found['events']:,} events,"
@@ -37,6 +46,8 @@ def show_summary(found: dict[str, Any], device: int | None) -> None:
         _steps(console, found["steps"])
         _path(console, found["critical_path"], found["span"])
     _energy(console, found.get("energy", ()))
+    _what_if(console, found.get("what_if", ()))
+    _look_at(console, found.get("advice", ()))
     for note in found["notes"]:
         count = f": {note['count']:,}" if note["count"] > 1 else ""
         console.print(Text(f"note: {note['what']}{count}", style="dim"))
@@ -45,7 +56,7 @@ def show_summary(found: dict[str, Any], device: int | None) -> None:
 def _device(console: Console, row: dict[str, Any]) -> None:
     name = f" ({row['name']})" if row["name"] else ""
     console.print(f"\ndevice {row['device']}{name}: {time(row['span'])}")
-    table = _table(("", "time", "share"))
+    table = new_table(("", "time", "share"))
     for label, part in (
         ("busy", row["busy"]), ("  compute", row["compute"]),
         ("  communication", row["communication"]), ("  copies", row["copy"]), ("idle", row["idle"]),
@@ -57,14 +68,33 @@ def _device(console: Console, row: dict[str, Any]) -> None:
     console.print(table)
     if row["communication"]:
         console.print(f"{row['overlap']:.0%} of the communication is hidden behind compute")
+    if len(row["streams"]) > 1:
+        _streams(console, row["streams"])
     if row["blame"]:
         console.print("idle time, charged to what the host was running:")
-        table = _table(("time", "share"), ("calling context",))
+        table = new_table(("time", "share"), ("calling context",))
         for charged in row["blame"]:
-            path = _path_words(charged["path"], _room(console, 18))
+            path = path_words(charged["path"], room(console, 18))
             table.add_row(time(charged["own"]), share(charged["own"], row["idle"]),
                           Text(path))  # fmt: skip
         console.print(table)
+
+
+def _streams(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    """The busiest streams, with what each of them waits for."""
+    shown = sorted(rows, key=lambda row: -row["busy"])[:_STREAMS]
+    heads = ("stream", "compute", "communication", "copies", "idle")
+    table = new_table(heads, ("mostly",), wrap=False)
+    for row in shown:
+        idle = row["idle_by_cause"]
+        words = next((f"{part / row['idle']:.0%} {cause}" for cause, part in idle.items()), "")
+        table.add_row(
+            str(row["stream"]), *(time(row[part]) if row[part] else "" for part in
+            ("compute", "communication", "copy", "idle")), Text(words),
+        )  # fmt: skip
+    console.print(table)
+    if len(rows) > len(shown):
+        console.print(f"{len(rows) - len(shown)} more streams with less work")
 
 
 def _host(console: Console, rows: Sequence[dict[str, Any]]) -> None:
@@ -72,9 +102,9 @@ def _host(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
         return
     console.print("\nwhere the host's threads spent their time:")
-    table = _table(("itself", "with callees"), ("calling context",))
+    table = new_table(("itself", "with callees"), ("calling context",))
     for row in rows:
-        path = _path_words(row["path"], _room(console, 28))
+        path = path_words(row["path"], room(console, 28))
         table.add_row(time(row["own"]), time(row["total"]), Text(path))
     console.print(table)
 
@@ -83,11 +113,11 @@ def _kernels(console: Console, found: dict[str, Any]) -> None:
     if not found["kernels"]:
         return
     console.print(f"\nkernels: {found['kernel_names']} names, the most time first")
-    table = _table(("time", "share", "count", "mean", "varies"), ("kernel",))
+    table = new_table(("time", "share", "count", "mean", "varies"), ("kernel",))
     for row in found["kernels"]:
         table.add_row(
             time(row["total"]), f"{row['share']:.1%}", f"{row['count']:,}", time(row["mean"]),
-            f"{row['variation']:.0%}", Text(_clip(short(row["name"]), _room(console, 46))),
+            f"{row['variation']:.0%}", Text(clip(short(row["name"]), room(console, 46))),
         )  # fmt: skip
     console.print(table)
 
@@ -96,7 +126,7 @@ def _copies(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
         return
     console.print("\ncopies and fills")
-    table = _table(("time", "count", "bytes", "bandwidth"), ("kind",))
+    table = new_table(("time", "count", "bytes", "bandwidth"), ("kind",))
     for row in rows:
         rate = bandwidth(row["bandwidth"]) if row["bandwidth"] else ""
         table.add_row(
@@ -132,10 +162,10 @@ def _path(console: Console, rows: Sequence[dict[str, Any]], span: int) -> None:
     if not rows:
         return
     console.print("\nthe critical path: what the length of the run hangs on")
-    table = _table(("time", "share"), ("",))
+    table = new_table(("time", "share"), ("",))
     for row in rows[:6]:
         table.add_row(time(row["time"]), share(row["time"], span),
-                      Text(_clip(short(row["what"]), _room(console, 20))))  # fmt: skip
+                      Text(clip(short(row["what"]), room(console, 20))))  # fmt: skip
     console.print(table)
 
 
@@ -153,13 +183,13 @@ def _energy(console: Console, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _joules(console: Console, title: str, rows: Sequence[dict[str, Any]]) -> None:
-    table = _table(("joules", "time", "watts"), (_ENERGY_OF[title],))
+    table = new_table(("joules", "time", "watts"), (_ENERGY_OF[title],))
     for part in rows:
         watts = part["joules"] / (part["time"] * 1e-9) if part["time"] else 0.0
         flags = f" ({'; '.join(part['flags'])})" if part["flags"] else ""
-        room = _room(console, 32)
+        width = room(console, 32)
         what = part["what"]
-        name = _inner(what, room) if title == "contexts" else _clip(short(what), room)
+        name = _inner(what, width) if title == "contexts" else clip(short(what), width)
         table.add_row(
             f"{part['joules']:.2f}", time(part["time"]), f"{watts:.0f}", Text(name + flags)
         )
@@ -169,10 +199,27 @@ def _joules(console: Console, title: str, rows: Sequence[dict[str, Any]]) -> Non
 _ENERGY_OF = {"steps": "step", "kernels": "kernel", "contexts": "calling context"}
 
 
+def _what_if(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    for row in rows:
+        console.print(
+            Text(f"\nwhat if {row['change']}: {time(row['before'])} would be {time(row['after'])},"
+                 f" {row['speedup']:.2f}x")
+        )  # fmt: skip
+
+
+def _look_at(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    if not rows:
+        return
+    console.print("\nwhat to look at (planish advise says more):")
+    for row in rows:
+        gain = f"up to {row['speedup']:.2f}x"
+        console.print(Text(f"  {gain}  {row['title']}: {clip(row['where'], 60)}"))
+
+
 def show_ranks(ranks: Ranks) -> None:
     """A line for each rank, then the stragglers and the files that were left out."""
-    console = _console()
-    table = _table(("rank", "busy", "idle", "compute", "communication", "hidden", "step"))
+    console = new_console()
+    table = new_table(("rank", "busy", "idle", "compute", "communication", "hidden", "step"))
     for row in ranks.rows:
         table.add_row(
             str(row.rank), time(row.busy), time(row.idle), time(row.compute),
@@ -191,7 +238,7 @@ def show_ranks(ranks: Ranks) -> None:
 
 def show_diff(found: Diff, top: int) -> None:
     """Totals, idle causes, kernels."""
-    console = _console()
+    console = new_console()
     console.print(f"before: {found.before}\nafter:  {found.after}")
     _changes(console, "", found.totals)
     _changes(console, "\nidle time by cause", found.causes)
@@ -201,7 +248,7 @@ def show_diff(found: Diff, top: int) -> None:
 def _changes(console: Console, title: str, rows: Iterable[Change]) -> None:
     if title:
         console.print(title)
-    table = _table(("before", "after", "change", "count"), ("",))
+    table = new_table(("before", "after", "change", "count"), ("",))
     for row in rows:
         ratio = f"{row.ratio - 1:+.1%}" if math.isfinite(row.ratio) else "new"
         count = (
@@ -214,68 +261,11 @@ def _changes(console: Console, title: str, rows: Iterable[Change]) -> None:
             time(row.after),
             ratio,
             count,
-            Text(_clip(row.what, _room(console, 52))),
+            Text(clip(row.what, room(console, 52))),
         )
     console.print(table)
 
 
-def time(nanoseconds: float) -> str:
-    """With a unit that leaves one to four digits before the point."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if abs(nanoseconds) >= size:
-            return f"{nanoseconds / size:,.2f} {unit}"
-    return f"{nanoseconds:.0f} ns"
-
-
-def bandwidth(rate: float) -> str:
-    """Bytes a second with a unit that leaves digits before the point."""
-    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6)):
-        if rate >= size:
-            return f"{rate / size:,.1f} {unit}"
-    return f"{rate / 1e3:,.1f} kB/s"
-
-
-def share(part: float, whole: float) -> str:
-    """In percent; empty where there is no whole."""
-    return f"{part / whole:.1%}" if whole else ""
-
-
-def _room(console: Console, taken: int) -> int:
-    """How long a name may be beside columns that take `taken` characters."""
-    return max(24, min(_WIDEST, console.width - taken))
-
-
-def _path_words(path: Sequence[str], width: int) -> str:
-    """The inner end of a calling context, as much of it as fits."""
-    if not path:
-        return "(no thread ran anything that was traced)"
-    words = _clip(path[-1], width)
-    for part in reversed(path[:-1]):
-        longer = f"{_clip(part, 40)} > {words}"
-        if len(longer) > width:
-            break
-        words = longer
-    return words
-
-
 def _inner(text: str, width: int) -> str:
     """The inner end of a calling context that is one text."""
-    return _path_words(text.split(" > "), width)
-
-
-def _clip(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."
-
-
-def _table(right: Sequence[str], left: Sequence[str] = ()) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for number, name in enumerate(right):
-        plain = number == 0 and not name
-        table.add_column(name, justify="left" if plain else "right", no_wrap=True)
-    for name in left:
-        table.add_column(name)
-    return table
-
-
-def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
+    return path_words(text.split(" > "), width)

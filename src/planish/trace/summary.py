@@ -56,8 +56,14 @@ def _device(trace: Trace, row: Breakdown, top: int) -> dict[str, Any]:
             {"path": list(charged.path), "own": charged.own, "total": charged.total}
             for charged in trace.blame(row.device, top)
         ],
-        "streams": [_breakdown(s) for s in trace.streams if s.device == row.device],
+        "streams": [_stream(trace, s) for s in trace.streams if s.device == row.device],
     }
+
+
+def _stream(trace: Trace, row: Breakdown) -> dict[str, Any]:
+    """A stream with its idle time by cause: what it waited for on the device, too."""
+    causes = trace.idle(row.device, row.stream).by_cause()
+    return {**_breakdown(row), "idle_by_cause": {c.words: time for c, time in causes.items()}}
 
 
 def _breakdown(row: Breakdown) -> dict[str, Any]:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from planish.base.errors import UsageError
-from planish.trace import critical
+from planish.trace import critical, whatif
 from planish.trace.blame import Blame, BlameRow, blame, blame_rows, ran
 from planish.trace.contexts import Host, Segments, host_contexts, segments
 from planish.trace.critical import Path as CriticalPath
-from planish.trace.critical import WhatIf
 from planish.trace.events import Events, Note, Table
 from planish.trace.graph import Graph, build_graph
 from planish.trace.idle import HostState, Idle, device_idle, stream_idle
@@ -20,6 +19,7 @@ from planish.trace.isolated import Limits, read_isolated
 from planish.trace.kernels import CopyRow, KernelRow, Launches, copy_rows, kernel_rows, launches
 from planish.trace.steps import StepRow, step_rows
 from planish.trace.timeline import Breakdown, breakdowns, span, stream_breakdowns
+from planish.trace.whatif import WhatIf
 from planish.trace.work import DeviceWork, device_work
 
 if TYPE_CHECKING:
@@ -170,10 +170,10 @@ class Trace:
         Raises UsageError where there is no such name or no sense in the factor.
         """
         if faster is None:
-            return critical.what_if_without(self.table, self.graph, name)
+            return whatif.what_if_without(self.table, self.graph, name)
         if not faster > 0:
             raise UsageError(f"a kernel cannot be {faster:g} times as fast", hint="give e.g. 2")
-        return critical.what_if_faster(self.table, self.graph, name, faster)
+        return whatif.what_if_faster(self.table, self.graph, name, faster)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The events as a DataFrame with names spelled out; raises UsageError without pandas."""
