@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from planish.base.errors import TraceError
-from planish.gpu.sass import Control, Function, Instruction, connect, split_operands
+from planish.gpu.operands import split_operands
+from planish.gpu.sass import Control, Function, Instruction, connect
 
 _SYMBOL = re.compile(r"^(?P<offset>[0-9a-f]{8,}) <(?P<name>[^>]+)>:")
 _LABEL = re.compile(r"^<?(?P<name>[.$\w]+)>?:\s*(?:;.*)?$")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from planish.base.errors import TraceError
+from planish.gpu.operands import DOUBLE, MEMORY, effects, split_operands
 
 _LINE = re.compile(
     r"^\s*/\*(?P<offset>[0-9a-f]{4,})\*/\s+(?:\{\s*)?(?P<text>[^;]+?)\s*;\s*\}?"
@@ -26,21 +27,8 @@ _SOURCE = re.compile(r'//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
 _TARGET = re.compile(r"`\((?P<label>\.L[\w.$]+)\)|(?<![\w.])(?P<offset>0x[0-9a-f]+)\s*$")
 _CALLEE = re.compile(r"`\((?P<name>[\w.$]+)\)")
 _DEPBAR = re.compile(r"\bDEPBAR\.LE\s+(?P<board>SB\d)(?:,\s*0x(?P<count>[0-9a-f]+))?")
-_REGISTER = re.compile(r"(?<![\w.])(?:UR|UP|R|P|B)(?:\d+|Z|T)(?:\.64|\.128)?(?!\w)")
 
-_NO_RESULT = frozenset({
-    "ST", "STG", "STS", "STL", "RED", "REDG", "REDS", "BAR", "BRA", "BRX", "JMP", "JMX", "EXIT",
-    "RET", "CALL", "NOP", "MEMBAR", "BSSY", "BSYNC", "DEPBAR", "LDGDEPBAR", "LDGSTS", "ERRBAR",
-    "CCTL", "CCTLL", "YIELD", "WARPSYNC", "KILL", "NANOSLEEP", "BREAK", "ARRIVES", "FENCE",
-    "UTMALDG", "UTMASTG", "SYNCS", "STAS", "ENDCOLLECTIVE",
-})  # fmt: skip
-_MEMORY = frozenset({
-    "LD", "LDG", "LDS", "LDL", "LDC", "LDSM", "LDGSTS", "ST", "STG", "STS", "STL", "ATOM",
-    "ATOMG", "ATOMS", "RED", "REDG", "TEX", "TLD", "TLD4", "TXQ", "SULD", "SUST", "SUATOM",
-    "ULDC", "UTMALDG", "UTMASTG",
-})  # fmt: skip
 _JUMPS = frozenset(["BRA", "BRX", "JMP", "JMX", "EXIT", "RET", "KILL"])
-_DOUBLE = frozenset(["DADD", "DMUL", "DFMA", "DMNMX", "DSETP"])
 
 
 @dataclass(frozen=True)
@@ -100,7 +88,7 @@ class Instruction:
         """Upper bound in cycles for pruning: memory 1,000, other variable 100, else 8."""
         if self.is_memory:
             return 1000
-        return 100 if self.variable_latency or self.opcode in _DOUBLE else 8
+        return 100 if self.variable_latency or self.opcode in DOUBLE else 8
 
 
 @dataclass(frozen=True)
@@ -194,7 +182,7 @@ def parse_instruction(
         words = words[1].split(None, 1) if len(words) > 1 else ["NOP"]
     opcode, *modifiers = words[0].split(".")
     operands = split_operands(words[1]) if len(words) > 1 else []
-    defines, uses = _effects(opcode, tuple(modifiers), operands)
+    defines, uses = effects(opcode, tuple(modifiers), operands)
     if guard and guard not in ("PT", "UPT"):
         uses |= {guard}
     else:
@@ -205,7 +193,7 @@ def parse_instruction(
         where = target["label"] or int(target["offset"], 16)
     return Instruction(
         offset, text, opcode, tuple(modifiers), guard, frozenset(defines), frozenset(uses), control,
-        where, file, line, memory=opcode in _MEMORY, raises=_scoreboards(control),
+        where, file, line, memory=opcode in MEMORY, raises=_scoreboards(control),
         waits=_waits(text), calls=_callee(opcode, text),
     )  # fmt: skip
 
@@ -223,84 +211,6 @@ def _waits(text: str) -> tuple[tuple[str, int], ...]:
     """DEPBAR.LE waits until at most so many of a scoreboard's instructions are under way."""
     found = _DEPBAR.search(text)
     return ((found["board"], int(found["count"] or "0", 16)),) if found else ()
-
-
-def split_operands(text: str) -> list[str]:
-    """Split at commas outside of brackets."""
-    parts, depth, start = [], 0, 0
-    for place, letter in enumerate(text):
-        depth += letter in "[({"
-        depth -= letter in "])}"
-        if letter == "," and depth == 0:
-            parts.append(text[start:place].strip())
-            start = place + 1
-    parts.append(text[start:].strip())
-    return parts
-
-
-def _effects(
-    opcode: str, modifiers: tuple[str, ...], operands: list[str]
-) -> tuple[set[str], set[str]]:
-    results = 0 if opcode in _NO_RESULT else _result_count(opcode, operands)
-    defines: set[str] = set()
-    uses: set[str] = set()
-    for operand in operands[:results]:
-        defines |= _expand(operand, _width(opcode, modifiers, result=True))
-    for operand in operands[results:]:
-        data = opcode in _MEMORY and "[" not in operand
-        wide = opcode in _DOUBLE or data or opcode in ("F2F", "I2F", "F2I")
-        uses |= _expand(operand, _width(opcode, modifiers, result=False) if wide else 1)
-    return defines, uses
-
-
-def _result_count(opcode: str, operands: list[str]) -> int:
-    """Leading predicates, then one register with the predicates right behind it."""
-    if "SETP" in opcode or opcode in ("PLOP3", "UPLOP3", "FCHK"):
-        return min(2 if opcode != "FCHK" else 1, len(operands))
-    count = 0
-    while count < len(operands) and _is_predicate(operands[count]):
-        count += 1
-    if count < len(operands) and _REGISTER.fullmatch(operands[count].split(".")[0]):
-        count += 1
-        while count < len(operands) - 1 and _is_predicate(operands[count]):
-            count += 1
-    return count
-
-
-def _is_predicate(operand: str) -> bool:
-    return re.fullmatch(r"U?P(\d+|T)", operand) is not None
-
-
-def _width(opcode: str, modifiers: tuple[str, ...], *, result: bool) -> int:
-    """How many consecutive registers an operand spans."""
-    if opcode in _DOUBLE:
-        return 2
-    if opcode in ("F2F", "I2F", "F2I") and modifiers:
-        # F2F.F64.F32 writes a double, F2F.F32.F64 reads one
-        kinds = [m for m in modifiers if m in ("F64", "F32", "F16", "S64", "U64")]
-        wide = kinds[:1] if result else kinds[1:]
-        return 2 if wide and wide[0].endswith("64") else 1
-    if opcode in _MEMORY:
-        return 4 if "128" in modifiers else 2 if "64" in modifiers else 1
-    if result and "WIDE" in modifiers:
-        return 2
-    if opcode in ("HMMA", "IMMA", "QMMA"):
-        return 4
-    return 1
-
-
-def _expand(operand: str, width: int) -> set[str]:
-    """The registers of an operand; an address register marked .64 spans two."""
-    found: set[str] = set()
-    for match in _REGISTER.finditer(operand):
-        name, _, size = match[0].partition(".")
-        letters = name.rstrip("0123456789ZT")
-        if name[len(letters) :] in ("Z", "T"):
-            continue
-        first = int(name[len(letters) :])
-        span = max({"64": 2, "128": 4}.get(size, 1), width if letters in ("R", "UR") else 1)
-        found |= {f"{letters}{first + i}" for i in range(span)}
-    return found
 
 
 def connect(

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from planish.base.errors import TraceError
-from planish.trace.events import Flags, Ints
+from planish.trace.jsontext import (
+    DECODE_ERRORS,
+    last_boundary,
+    listed,
+    offset_of,
+    reason_of,
+    structure,
+)
 from planish.trace.source import BLOCK, Blocks
 
 T = TypeVar("T")
@@ -28,22 +32,9 @@ Decode = Callable[[bytes], list[T]]
 LONGEST_ELEMENT = 64 << 20
 # What stands before and behind the events: device properties, the profiler's configuration.
 LONGEST_TEXT = 256 << 20
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _PIECE = 32 << 10
 _SEPARATOR = re.compile(rb"\s*,?\s*")
-_DEEPEST = 256  # a rough count of brackets, strings included: only to step over what is nested so
 _BOUNDARY = re.compile(rb"\}\s*,\s*(?=\{)")
-_BYTE = re.compile(r"\(byte (\d+)\)")
-_ELEMENT = re.compile(r"`\$\[(\d+)\]")  # where a value is of the wrong type or out of range
-_REASON = re.compile(r"^JSON is malformed: |\s*\(byte \d+\)$")
-
-
-@dataclass(frozen=True)
-class _Structure:
-    """Commas between elements, and where the array closes (-1: not in this text)."""
-
-    commas: Ints
-    close: int
 
 
 class Scanner:
@@ -115,7 +106,7 @@ class Scanner:
         target = BLOCK
         while True:
             self._fill(target)
-            cut = _last_boundary(self._window)
+            cut = last_boundary(self._window)
             if cut > 0:
                 items = self._try(decode, cut)
                 if items is None and self._salvage:
@@ -125,7 +116,7 @@ class Scanner:
                     target = BLOCK
                     yield items
                     continue
-            shape = _structure(self._window)
+            shape = structure(self._window)
             if shape.close >= 0:
                 yield self._decode(decode, shape.close)
                 self._drop(shape.close + 1)
@@ -152,18 +143,18 @@ class Scanner:
 
     def _try(self, decode: Decode[T], end: int) -> list[T] | None:
         try:
-            return decode(_listed(self._window, 0, end))
+            return decode(listed(self._window, 0, end))
         except DECODE_ERRORS:
             return None
 
     def _decode(self, decode: Decode[T], end: int) -> list[T]:
         try:
-            return decode(_listed(self._window, 0, end))
+            return decode(listed(self._window, 0, end))
         except DECODE_ERRORS as error:
             if self._salvage:
                 return self._rescue(decode, end)
-            where = _offset(error, self._window[:end])
-            raise self.error(f"not JSON: {_reason(error)}", where) from error
+            where = offset_of(error, self._window[:end])
+            raise self.error(f"not JSON: {reason_of(error)}", where) from error
 
     def _rescue(self, decode: Decode[T], end: int) -> list[T]:
         """All elements before `end` that decode; the text between them is skipped and counted.
@@ -174,11 +165,11 @@ class Scanner:
         start = 0
         while start < end:
             size = _PIECE
-            while start + size < end and not _last_boundary(self._window[start : start + size]):
+            while start + size < end and not last_boundary(self._window[start : start + size]):
                 size *= 2
             stop = end
             if start + size < end:
-                stop = start + _last_boundary(self._window[start : start + size])
+                stop = start + last_boundary(self._window[start : start + size])
             items += self._rescue_piece(decode, self._window[start:stop])
             separator = _SEPARATOR.match(self._window, stop)
             start = separator.end() if separator else stop
@@ -189,11 +180,11 @@ class Scanner:
         start, end = 0, len(text)
         while text[start:].strip():
             try:
-                return items + decode(_listed(text, start, end))
+                return items + decode(listed(text, start, end))
             except DECODE_ERRORS as error:
-                bad = min(start + _offset(error, text[start:]), end)
+                bad = min(start + offset_of(error, text[start:]), end)
             self.skipped += 1
-            cut = start + _last_boundary(text[start:bad])
+            cut = start + last_boundary(text[start:bad])
             if cut > start:
                 items += self._try_text(decode, text[start:cut]) or []
             following = _BOUNDARY.search(text, max(bad - 1, start))
@@ -236,90 +227,8 @@ def decode_text(text: bytes, position: int, salvage: bool) -> dict[str, object]:
     except DECODE_ERRORS as error:
         if salvage:
             return {}
-        place = max(0, position + _offset(error, text, added=0))
+        place = max(0, position + offset_of(error, text, added=0))
         raise TraceError(
-            f"not JSON: {_reason(error)} at byte {place:,}", position=place,
+            f"not JSON: {reason_of(error)} at byte {place:,}", position=place,
             hint="--salvage reads what is whole",
         ) from error  # fmt: skip
-
-
-def _listed(text: bytes, start: int, end: int) -> bytes:
-    return b"".join((b"[", memoryview(text)[start:end], b"]"))
-
-
-def _offset(error: Exception, text: bytes, added: int = 1) -> int:
-    """Where in `text` the decoder stopped; its own message, where it gives one, else found out.
-
-    `added` bytes (a bracket) stood before the text when it was decoded.
-    Never short of the damage: rescuing would otherwise go on one element at a time.
-    """
-    found = _BYTE.search(str(error))
-    if found:
-        return max(0, int(found[1]) - added)
-    element = _ELEMENT.search(str(error))
-    if element and int(element[1]):
-        commas = _structure(text).commas
-        place = min(int(element[1]), len(commas)) - 1
-        return text.find(b"{", int(commas[place])) + 1 if place >= 0 else 0
-    if element:
-        return 1
-    if "UTF-8" in str(error):
-        try:
-            text.decode()
-        except UnicodeDecodeError as place:
-            return place.start
-    if isinstance(error, RecursionError):
-        codes = np.frombuffer(text, np.uint8)
-        opens = (codes == ord("{")) | (codes == ord("["))
-        closes = (codes == ord("}")) | (codes == ord("]"))
-        deep = np.flatnonzero(np.cumsum(opens.astype(np.int32) - closes) > _DEEPEST)
-        return int(deep[0]) if len(deep) else len(text)
-    return len(text)  # cut short
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    return _REASON.sub("", str(error))
-
-
-def _last_boundary(text: bytes) -> int:
-    """One past the last `}` that is followed by a comma and a `{`; 0 where there is none."""
-    end = len(text)
-    while (brace := text.rfind(b"{", 0, end)) > 0:
-        before = text[max(0, brace - 256) : brace].rstrip()
-        if before.endswith(b","):
-            before = before[:-1].rstrip()
-            if before.endswith(b"}"):
-                return max(0, brace - 256) + len(before)
-        end = brace
-    return 0
-
-
-def _structure(text: bytes) -> _Structure:
-    """Find commas and the closing bracket at the depth where `text` begins (outside a string)."""
-    codes = np.frombuffer(text, np.uint8)
-    quotes = codes == ord('"')
-    if b"\\" in text:
-        quotes &= ~_escaped(codes)
-    inside = np.cumsum(quotes, dtype=np.int32) & 1
-    opens = (codes == ord("{")) | (codes == ord("["))
-    closes = (codes == ord("}")) | (codes == ord("]"))
-    outside = inside == 0
-    step = (opens & outside).astype(np.int32) - (closes & outside)
-    depth = np.cumsum(step, dtype=np.int32)
-    below = np.flatnonzero(depth < 0)
-    close = int(below[0]) if len(below) else -1
-    commas = np.flatnonzero((codes == ord(",")) & outside & (depth == 0))
-    return _Structure(commas[commas < close] if close >= 0 else commas, close)
-
-
-def _escaped(codes: npt.NDArray[np.uint8]) -> Flags:
-    """True where an odd number of backslashes stands directly before."""
-    slash = codes == ord("\\")
-    index = np.arange(len(codes))
-    last_other = np.maximum.accumulate(np.where(slash, -1, index))
-    run = index - last_other  # backslashes up to and with here
-    before = np.concatenate(([0], run[:-1]))
-    odd: Flags = before % 2 == 1
-    return odd

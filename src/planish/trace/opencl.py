@@ -29,6 +29,7 @@ from planish.base.closing import Closing
 from planish.base.errors import UsageError
 from planish.trace.columns import Columns
 from planish.trace.events import ABSENT, Device, Kind, Table
+from planish.trace.opencl_calls import of_copy, of_fill, of_kernel, profiled
 
 _MARKERS = 50
 _PROCESS = 1
@@ -168,12 +169,12 @@ class Tracer(Closing):
             return wrap
 
         # a subclass: the binding's own constructor cannot be replaced
-        replace(cl, "CommandQueue", _profiled)
+        replace(cl, "CommandQueue", profiled)
         replace(cl.Kernel, "__call__",
-                submitting("clEnqueueNDRangeKernel", Kind.KERNEL, _of_kernel))  # fmt: skip
-        replace(cl, "enqueue_copy", submitting("clEnqueueCopyBuffer", Kind.MEMCPY, _of_copy))
+                submitting("clEnqueueNDRangeKernel", Kind.KERNEL, of_kernel))  # fmt: skip
+        replace(cl, "enqueue_copy", submitting("clEnqueueCopyBuffer", Kind.MEMCPY, of_copy))
         replace(cl, "enqueue_fill_buffer",
-                submitting("clEnqueueFillBuffer", Kind.MEMSET, _of_fill))  # fmt: skip
+                submitting("clEnqueueFillBuffer", Kind.MEMSET, of_fill))  # fmt: skip
         replace(self._queue_class, "finish", waiting("clFinish"))
         replace(cl.Event, "wait", waiting("clWaitForEvents"))
         replace(cl, "wait_for_events", waiting("clWaitForEvents"))
@@ -246,39 +247,6 @@ class Tracer(Closing):
             self._busy.inside = was
         if best is not None:
             self._clocks.setdefault(number, _Clock()).pairs.append(best)
-
-
-def _profiled(original: Any) -> Any:
-    """The queue's class with profiling always on."""
-    profiling = int(import_module("pyopencl").command_queue_properties.PROFILING_ENABLE)
-
-    class CommandQueue(original):  # type: ignore[misc]
-        def __init__(self, context: Any, device: Any = None, properties: Any = 0) -> None:
-            super().__init__(context, device, int(properties or 0) | profiling)
-
-    return CommandQueue
-
-
-def _of_kernel(kernel: Any, queue: Any, grid: Any, block: Any, *_: Any) -> dict[str, Any]:
-    items = threads = 1
-    for size in grid:
-        items *= int(size)
-    for size in block or ():
-        threads *= int(size)
-    groups = -(-items // threads) if block else ABSENT
-    return {"name": kernel.function_name, "grid": groups, "block": threads if block else ABSENT}
-
-
-def _of_copy(queue: Any, dest: Any, src: Any, *_: Any) -> dict[str, Any]:
-    to_host, from_host = hasattr(dest, "__array_interface__"), hasattr(src, "__array_interface__")
-    name = "Memcpy " + ("DtoH" if to_host else "HtoD" if from_host else "DtoD")
-    side = dest if to_host else src
-    size: int = side.nbytes if hasattr(side, "nbytes") else getattr(side, "size", ABSENT)
-    return {"name": name, "bytes": int(size)}
-
-
-def _of_fill(queue: Any, mem: Any, pattern: Any, offset: Any, size: Any, *_: Any) -> dict[str, Any]:
-    return {"name": "Memset", "bytes": int(size)}
 
 
 def trace_opencl() -> Tracer:

@@ -9,8 +9,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from planish.advise.finding import Finding
 from planish.advise.kernel_facts import KernelFacts, gather
-from planish.advise.kernel_rules import Finding, judge
+from planish.advise.kernel_rules import judge
 from planish.base.errors import UsageError
 from planish.base.files import read_bytes
 from planish.gpu.hardware import hardware_of
