@@ -87,6 +87,20 @@ def test_unknown_names_and_factors(tmp_path: Path) -> None:
         trace.what_if("gemm", faster=0)
 
 
+def test_names_as_the_screen_shows_them(tmp_path: Path) -> None:
+    made = Builder()
+    for i, name in enumerate(("void f<int, 4>(float*)", "void f<int, 8>(float*)", "g(int)")):
+        made.call("cudaLaunchKernel", 2 * i, 1, i + 1)
+        made.kernel(name, 10 + 100 * i, 100, i + 1)
+    trace = made.trace(tmp_path)
+    for name in ("void f<int, 4>(float*)", "f<int, 4>", "f<int, 4...", "g", "g(int)"):
+        what = trace.what_if(name, faster=2)
+        assert what.before - what.after == 50_000
+    for name in ("f", "f<int", "", "..."):  # of several kernels
+        with pytest.raises(UsageError, match="kernel or call"):
+            trace.what_if(name, faster=2)
+
+
 def test_the_path_goes_through_the_thread_that_does_the_work(tmp_path: Path) -> None:
     made = Builder()
     made.call("cudaLaunchKernel", 0, 5, 1).kernel("forward", 5, 10, 1)

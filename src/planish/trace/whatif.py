@@ -16,6 +16,9 @@ from planish.base.errors import unknown
 from planish.trace.events import Flags, Ints, Table
 from planish.trace.graph import Graph
 from planish.trace.intervals import distinct
+from planish.trace.names import short
+
+_SHOWN = 60  # letters of a name in an error
 
 
 @dataclass(frozen=True)
@@ -118,12 +121,24 @@ def what_if_without(table: Table, graph: Graph, name: str) -> WhatIf:
 
 
 def _named(table: Table, graph: Graph, name: str) -> Flags:
-    mask: Flags = np.array([text == name for text in table.strings] or [False])
-    chosen: Flags = mask[table.events.name[graph.row]]
-    if not chosen.any():
-        present = distinct(table.events.name[graph.row]).tolist()
-        raise unknown("kernel or call", name, [table.strings[i] for i in present])
-    return chosen
+    """Nodes of this name, or of this name without arguments, or (`start...`) beginning so.
+
+    The screen shows names short and cut: what it shows can be given back.
+    """
+    codes = table.events.name[graph.row]
+    present = distinct(codes).tolist()
+    full = {number: table.strings[number] for number in present}
+    brief = {number: short(text) for number, text in full.items()}
+    cut = name.removesuffix("...") if name.endswith("...") else ""
+    chosen = (
+        [n for n in present if full[n] == name]
+        or [n for n in present if brief[n] == name]
+        or [n for n in present if cut and brief[n].startswith(cut)]
+    )
+    if not name or len({brief[n] for n in chosen}) != 1:
+        raise unknown("kernel or call", name, sorted({text[:_SHOWN] for text in brief.values()}))
+    found: Flags = np.isin(codes, chosen)
+    return found
 
 
 def _compare(graph: Graph, change: str, duration: Ints, free: Flags) -> WhatIf:
