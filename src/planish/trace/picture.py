@@ -20,6 +20,7 @@ from planish.trace.work import Work
 _COLUMNS = 1200  # of the timeline: more than a picture has pixels for
 _LANES = 12
 _BARS = 8
+_LETTERS = 64  # of a name on a bar
 _COLOURS = {Work.COMPUTE: "#2a6f97", Work.COMMUNICATION: "#c1666b", Work.COPY: "#d4a017"}
 _CAUSES = dict(zip(Cause, (
     "#9a9a9a", "#e07a5f", "#b5651d", "#8338ec", "#c9ada7", "#f2cc8f", "#6a994e", "#c1666b",
@@ -118,13 +119,21 @@ def _legend(axes: Any, trace: Trace) -> None:
 
 def _idle(axes: Any, trace: Trace) -> None:
     rows = sorted(
-        ((row.own, " > ".join(row.path[-2:]) or "(nothing traced)")
+        ((row.own, _context(row.path))
          for device in trace.devices for row in trace.blame(device, _BARS)),
         reverse=True,
     )[:_BARS]  # fmt: skip
     whole = sum(row.idle for row in trace.breakdown())
     _bars(axes, [(own, name) for own, name in rows], whole, "#8d99ae")
     axes.set_title(f"idle time {whole / 1e6:,.2f} ms, charged to what the host ran", loc="left")
+
+
+def _context(path: tuple[str, ...]) -> str:
+    """The innermost name, with its caller's where both have room."""
+    if not path:
+        return "(nothing traced)"
+    both = " > ".join(path[-2:])
+    return both if len(both) <= _LETTERS else path[-1]
 
 
 def _kernels(axes: Any, trace: Trace) -> None:
@@ -138,7 +147,7 @@ def _bars(axes: Any, rows: list[tuple[int, str]], whole: int, colour: str) -> No
     """Bars with the name written inside or beside them, so that long names cost no room."""
     for number, (amount, name) in enumerate(rows):
         axes.barh(number, amount / 1e6, color=colour, height=0.86, alpha=0.55)
-        words = name if len(name) <= 64 else name[:61] + "..."
+        words = name if len(name) <= _LETTERS else name[: _LETTERS - 3] + "..."
         part = f"{amount / whole:.1%} " if whole else ""
         # "$" would begin a formula
         axes.text(0.01, number, f"{part} {words}".replace("$", r"\$"), va="center", fontsize=9,
