@@ -79,6 +79,8 @@ def command(
 
     if before is None:
         raise UsageError("nothing to verify", hint="give two files, or --loops schedule.txt")
+    if given["reassociate"]:
+        raise UsageError("--reassociate is for schedules", hint="use it with --loops")
     from planish.cli.verify_show import show_json, show_report
 
     report = verify(
