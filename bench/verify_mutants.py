@@ -35,7 +35,7 @@ from planish.verify.verify import Limits, Verifier
 
 _SIMPLIFY = "function(sroa,simplifycfg)"
 _MOST_INSTRUCTIONS = 120
-_MOST_OF_ONE = 16  # mutants of one function
+_MOST_OF_ONE = 32  # mutants of one function
 _MOST_FUNCTIONS = 12  # of one module
 _FLAGS = re.compile(r" (nsw|nuw|nusw|inbounds|exact|disjoint|nneg|samesign|noalias|nonnull|noundef"
                     r"|writeonly|readonly|readnone|signext|zeroext|dso_local|internal"

@@ -206,7 +206,7 @@ def verify(
 
     limits = Limits(bound, seconds, explain, run)
     if (after is None) == (not passes):
-        raise UsageError("compare with what?", hint="give a second file, or passes")
+        raise UsageError("compare with what?", hint="give a second file or passes, not both")
     words = clean_flags(flags)
     first = read_module(Path(before), words, lambda: find_toolchain().need_front_end())
     if after is None:

@@ -67,7 +67,8 @@ def test_bad_input_is_one_line_and_2(tmp_path: Path) -> None:
     before, after = _files(tmp_path, RIGHT)
     Path(after).write_text("define nonsense")
     for words in ((before, after), (before, "absent.ll"), (before, before, "-f", "h"),
-                  (before, before, "--seconds", "0")):  # fmt: skip
+                  (before, before, "--seconds", "0"), (before, before, "--reassociate"),
+                  (before, before, "--passes", "sroa"), ("--loops", before, before)):  # fmt: skip
         done = _run(*words)
         assert done.returncode == 2
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr

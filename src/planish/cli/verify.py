@@ -41,7 +41,11 @@ import click
     "--seconds", default=10.0, show_default=True, help="For the solvers, for each function."
 )
 @click.option("--explain", is_flag=True, help="Show the query where a function is unknown.")
-@click.option("--no-run", is_flag=True, help="Never run the code: proofs only, no refutations.")
+@click.option(
+    "--no-run",
+    is_flag=True,
+    help="Never run the code: what refutes is evaluated by LLVM's semantics.",
+)
 @click.option("--jobs", "-j", type=click.IntRange(1, 512), default=None, help="Functions at once.")
 @click.option("--no-store", is_flag=True, help="Do not use the store of earlier verdicts.")
 @click.option(
@@ -67,6 +71,7 @@ def command(
     planish verify before.ll --passes 'function(sroa,instcombine)' --save broken
     """
     if given["loops"] is not None:
+        _refuse_modules(before, given)
         _check_loops(given["loops"], reassociate=given["reassociate"], as_json=given["as_json"])
         return
     from planish import verify
@@ -74,6 +79,8 @@ def command(
 
     if before is None:
         raise UsageError("nothing to verify", hint="give two files, or --loops schedule.txt")
+    if given["reassociate"]:
+        raise UsageError("--reassociate is for schedules", hint="use it with --loops")
     from planish.cli.verify_show import show_json, show_report
 
     report = verify(
@@ -87,6 +94,17 @@ def command(
     else:
         show_report(report)
     sys.exit(1 if report.refuted else 0)
+
+
+def _refuse_modules(before: Path | None, given: dict[str, Any]) -> None:
+    from planish.base.errors import UsageError
+
+    options = ("function", "explain", "no-run", "save", "passes")
+    held = {**given, "function": given["functions"], "no-run": given["no_run"]}
+    more = [f"--{name}" for name in options if held[name]]
+    if before is not None or more:
+        what = str(before) if before is not None else more[0]
+        raise UsageError(f"--loops has no use for {what}", hint="leave it out")
 
 
 def _check_loops(path: Path, *, reassociate: bool, as_json: bool) -> None:

@@ -26,6 +26,7 @@ from planish.verify.requests import (
 _SLACK = 3.0 * solvers.BUSY  # a worker's wall time is so many times the solvers'
 _SPARE = 60.0  # s: encoding and tests take as long on a small budget
 _MEMORY = 12 << 30
+_BOTH = ("first", "second")
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,9 @@ class Verifier(Closing):
         for data in (before, after):
             keys.append(digest(data))
             self._pool.keep(keys[-1], data)
-        first, second = (self._functions(key) for key in keys)
+        first, second = (
+            self._functions(key, which) for key, which in zip(keys, _BOTH, strict=True)
+        )
         names = [name for name in first if name in second]
         missing = tuple(name for name in first if name not in second)
         for name in functions:
@@ -151,17 +154,18 @@ class Verifier(Closing):
     def common(self, before: bytes, after: bytes) -> list[str]:
         """Functions with a body in both modules."""
         found = []
-        for data in (before, after):
+        for data, which in zip((before, after), _BOTH, strict=True):
             key = digest(data)
             self._pool.keep(key, data)
-            found.append(self._functions(key))
+            found.append(self._functions(key, which))
         return [name for name in found[0] if name in found[1]]
 
-    def _functions(self, key: str) -> dict[str, str]:
+    def _functions(self, key: str, which: str) -> dict[str, str]:
         [reply] = self._pool.run([Call((), List(key), (key,))])
         if reply.failure is not None:
-            reason = reply.reason.removeprefix("UsageError: ")
-            raise UsageError(f"cannot read the module: {reason}", hint="is it LLVM IR?")
+            reason = reply.reason.removeprefix("UsageError: ").rpartition(f"{key}:")[2]
+            shown = "".join(c for c in reason if c.isprintable())
+            raise UsageError(f"cannot read the {which} module: {shown}", hint="is it LLVM IR?")
         return dict(reply.value)
 
 
