@@ -90,10 +90,11 @@ def _inside(
             continue
         sources = []
         for source in ins.src:
-            value = fixed.get(source, source)
-            if value not in chosen and value in fixed:
-                needed.add(value)
-            sources.append(chosen.get(value, value))
+            taken = chosen.get(fixed.get(source, source))
+            if taken is None and source in fixed:
+                # Each use keeps a constant of its own, which its instruction reads from memory.
+                needed.add(source)
+            sources.append(source if taken is None else taken)
         kept.append(ins if tuple(sources) == ins.src else ins._replace(src=tuple(sources)))
     kept.reverse()
     return kept
