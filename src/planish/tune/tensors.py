@@ -53,7 +53,7 @@ Strides = tuple[tuple[int, ...], ...]
 _BRIEF = 1 << 20
 
 # Part of every key on disk: raise it when generated code changes.
-_FORMAT = "7"
+_FORMAT = "8"
 
 
 @dataclass
