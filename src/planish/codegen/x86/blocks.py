@@ -10,6 +10,7 @@ from planish.codegen.x86 import encoder as x86
 from planish.codegen.x86.encoder import vector, vector_at
 from planish.codegen.x86.memory_ops import MemoryOps
 from planish.codegen.x86.registers import DoesNotFit
+from planish.codegen.x86.rows import ROWS
 
 _FLOAT = {"f32": "ps", "f64": "pd"}
 _INTEGER = {
@@ -141,6 +142,6 @@ def joining(operation: str, type: str, wide: bool) -> str:
     if operation in ("and", "or", "xor"):
         return f"vp{operation}"
     name = f"v{operation}{_FLOAT[type]}" if type in _FLOAT else _INTEGER.get((operation, type), "")
-    if name not in x86.ROWS or not (wide or x86.ROWS[name].vex):
+    if name not in ROWS or not (wide or ROWS[name].vex):
         raise DoesNotFit(f"x86 has no vector {operation} of {type}")
     return name

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from planish.codegen import vir
 from planish.codegen.vir import SIZE
 from planish.codegen.x86.blocks import BlockOps, joining
-from planish.codegen.x86.encoder import ROWS, vector
+from planish.codegen.x86.encoder import vector
 from planish.codegen.x86.registers import DoesNotFit
+from planish.codegen.x86.rows import ROWS
 
 _FLOAT = {"f32": "ps", "f64": "pd"}
 _FUSED = {"fma": "vfmadd", "fnma": "vfnmadd"}
