@@ -16,7 +16,7 @@ from planish.codegen import vir
 from planish.codegen.invariant import looped
 from planish.codegen.kernel import build_kernel, kernel_form
 from planish.codegen.layout import Place, move, place_temporary, row_major
-from planish.codegen.values import Ranges, Shape
+from planish.codegen.shape import Ranges, Shape
 from planish.codegen.view import StageView
 from planish.tensor.loops import Do, For, Nest, Node, leaves, stages_of
 from planish.tensor.program import Stage

@@ -10,7 +10,8 @@ import numpy as np
 from planish.base.errors import UsageError, unknown
 from planish.tensor.einsum import SEMIRINGS, Spec, einsum_program, parse_spec
 from planish.tensor.types import Type, type_of
-from planish.tune.tensors import Array, Kernel, compile_program
+from planish.tune.call_checks import Array
+from planish.tune.tensors import Kernel, compile_program
 
 
 def einsum(
