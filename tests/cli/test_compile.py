@@ -43,6 +43,13 @@ def test_object_and_header_are_written(tmp_path: Path, capsys: pytest.CaptureFix
     assert "wrote" in capsys.readouterr().out
 
 
+def test_code_for_other_machines_says_what_made_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([*_MATMUL, "--target", "aarch64", "-o", str(tmp_path / "gemm.o")])
+    assert "compiled  llvm aarch64, generated in" in capsys.readouterr().out
+
+
 def test_a_schedule_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     steps = tmp_path / "steps.txt"
     steps.write_text("reorder out m k n\nvectorise out n\n")
@@ -58,6 +65,7 @@ def test_a_schedule_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["mk,kn->mn", "--shape", "m=4,k=4,n=x"], "cannot read the length"),
         (["mk,kn->mn", "--shape", "m=4,k=4,n=4,q=4"], "'q'"),
         (["mk,kn->mn", "--shape", "m=4,k=4,n=4", "--type", "f31"], "f31"),
+        (["mk,kn->mn", "--shape", "m=4,k=4,n=4", "--target", "aarch64"], "give -o"),
         (["mk,kn->mn", "--shape", "m=4,k=4,n=4", "--semiring", "min"], "min-plus"),
         (["mk,kn->mn", "--shape", "m=4,k=4,n=4", "--target", "avx"], "avx2"),
         (["mk,kn->mn", "--shape", "m=4,k=4,n=4", "--schedule", "absent.txt"], "absent.txt"),

@@ -9,7 +9,8 @@ import iced_x86
 import pytest
 
 from planish.codegen.x86 import encoder as x86
-from planish.codegen.x86.encoder import RIP, ROWS, Mem, vector
+from planish.codegen.x86.encoder import RIP, Mem, vector
+from planish.codegen.x86.rows import ROWS
 
 _FORMATTER = iced_x86.Formatter(iced_x86.FormatterSyntax.INTEL)
 

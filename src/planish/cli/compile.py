@@ -87,6 +87,8 @@ def command(
     )  # fmt: skip
     if header is not None and output is None:
         raise UsageError("--header goes with an object file", hint="give -o kernel.o as well")
+    if target == "aarch64" and output is None:
+        raise UsageError("code for aarch64 is only written, not run", hint="give -o kernel.o")
     if output is not None:
         kernel.save(output, header=header)
     found = report_on(

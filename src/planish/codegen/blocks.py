@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from planish.codegen import vir
-from planish.codegen.values import AHEAD, Chunk, Offsets, Spot, Values
+from planish.codegen.shape import AHEAD, Chunk, Offsets, Spot
+from planish.codegen.values import Values
 from planish.codegen.view import Operand
 from planish.tensor.expr import Access, Expr, Op
 from planish.tensor.types import Type

@@ -7,7 +7,7 @@ most goes first; the rest stays where it is and is read from memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from planish.codegen import vir
 
@@ -42,11 +42,12 @@ def looped(body: vir.Body, trips: int, moves: Sequence[tuple[int, int]], room: i
     while True:
         chosen = {value: body.registers + at for at, value in enumerate(wanted[:count])}
         inside = _inside(items, fixed, chosen)
-        beyond = _pressure(inside) + count + _BORROWED - room
+        before, registers = _before(items, fixed, chosen, body.registers + count)
+        stay = set(chosen.values())
+        beyond = max(_pressure(inside) + count, _pressure(before, stay)) + _BORROWED - room
         if not count or beyond <= 0:
             break
         count -= min(count, beyond)
-    before, registers = _before(items, fixed, chosen, body.registers + count)
     loop = vir.Loop(tuple(moves), [vir.Segment(trips, [inside])])
     return vir.Body(body.lanes, [before, loop] if before else [loop], registers)
 
@@ -90,10 +91,11 @@ def _inside(
             continue
         sources = []
         for source in ins.src:
-            value = fixed.get(source, source)
-            if value not in chosen and value in fixed:
-                needed.add(value)
-            sources.append(chosen.get(value, value))
+            taken = chosen.get(fixed.get(source, source))
+            if taken is None and source in fixed:
+                # Each use keeps a constant of its own, which its instruction reads from memory.
+                needed.add(source)
+            sources.append(source if taken is None else taken)
         kept.append(ins if tuple(sources) == ins.src else ins._replace(src=tuple(sources)))
     kept.reverse()
     return kept
@@ -102,16 +104,22 @@ def _inside(
 def _before(
     items: Sequence[vir.Ins], fixed: dict[int, int], chosen: dict[int, int], registers: int
 ) -> tuple[list[vir.Ins], int]:
-    """What computes the chosen values, and how many registers there are then."""
-    needed = set(chosen)
+    """What computes the chosen values, and how many registers there are then.
+
+    Results of several instructions come first, as long as the others' registers are free.
+    """
+    simple = {ins.dst for ins in items if ins.dst in chosen and not ins.src}
+    needed = set(chosen) - simple
     kept = []
     for ins in reversed(items):
         if ins.dst in needed:
             needed.update([fixed[source] for source in ins.src])
             kept.append(ins)
+    kept.reverse()
+    kept += [ins for ins in items if ins.dst in simple and ins.dst not in needed]
     names = dict(chosen)
     found = []
-    for ins in reversed(kept):
+    for ins in kept:
         if ins.dst not in names:
             names[ins.dst] = registers
             registers += 1
@@ -120,13 +128,13 @@ def _before(
     return found, registers
 
 
-def _pressure(items: Sequence[vir.Ins]) -> int:
-    """The most values alive at once, of those that the body itself computes."""
+def _pressure(items: Sequence[vir.Ins], stay: Set[int] = frozenset()) -> int:
+    """The most values alive at once, of those computed here; `stay` are needed to the end."""
     last: dict[int, int] = {}
     for at, ins in enumerate(items):
         for source in ins.src:
             last[source] = at
-    own = {ins.dst for ins in items if ins.dst >= 0}
+    own = {ins.dst for ins in items if ins.dst >= 0} - stay
     alive: set[int] = set()
     most = 0
     for at, ins in enumerate(items):

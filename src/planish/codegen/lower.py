@@ -16,10 +16,10 @@ from planish.codegen import vir
 from planish.codegen.invariant import looped
 from planish.codegen.kernel import build_kernel, kernel_form
 from planish.codegen.layout import Place, move, place_temporary, row_major
-from planish.codegen.values import Ranges, Shape
+from planish.codegen.segments import kernel_start, segments_of
+from planish.codegen.shape import Ranges, Shape
 from planish.codegen.view import StageView
 from planish.tensor.loops import Do, For, Nest, Node, leaves, stages_of
-from planish.tensor.program import Stage
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class _Lowering:
         program = nest.program
         self.stages = {stage.name: stage for stage in program.stages}
         self.paths = dict(leaves(nest.body))
-        self.starts = {name: _kernel_start(self.stages[name], p) for name, p in self.paths.items()}
+        self.starts = {name: kernel_start(self.stages[name], p) for name, p in self.paths.items()}
         arrays = (*program.inputs, *program.outputs)
         self.arguments = [t.name for t in (*arrays, *program.temporaries)]
         self.places: dict[str, Place] = {}
@@ -204,7 +204,7 @@ class _Lowering:
         begin, end = flags[loop.axis]
         inside = [self.stages[name] for name in loop.stages]
         peeled = any(loop.axis in stage.bound for stage in inside)
-        parts = _segments(full, rest, loop.step, (begin, end) if peeled else None)
+        parts = segments_of(full, rest, loop.step, (begin, end) if peeled else None)
         moves = self._moves(loop)
         segments = []
         for trips, size, flag in parts:
@@ -272,41 +272,5 @@ class _Lowering:
         return found
 
 
-def _segments(
-    full: int, rest: int, step: int, flags: tuple[bool, bool] | None
-) -> list[tuple[int, int, tuple[bool, bool] | None]]:
-    """A loop's iterations as (trips, length, (first, last)), alike ones together.
-
-    The first and the last iteration stand apart where a reduction begins or ends in them.
-    """
-    ordered = [(full, step), (1, rest)] if rest else [(full, step)]
-    if flags is None:
-        return [(trips, size, None) for trips, size in ordered if trips]
-    singles: list[tuple[int, int]] = []
-    for trips, size in ordered:
-        cuts = [1, trips - 2, 1] if trips > 2 else [1] * trips
-        singles += [(cut, size) for cut in cuts]
-    found: list[tuple[int, int, tuple[bool, bool] | None]] = []
-    for at, (trips, size) in enumerate(singles):
-        flag = (flags[0] and at == 0, flags[1] and at == len(singles) - 1)
-        if found and found[-1][1:] == (size, flag):
-            found[-1] = (found[-1][0] + trips, size, flag)
-        else:
-            found.append((trips, size, flag))
-    return found
-
-
 def _aligned(size: int) -> int:
     return -(-size // 64) * 64
-
-
-def _kernel_start(stage: Stage, path: Sequence[For]) -> int:
-    """The first loop from which on there are only the stage's reductions and written-out loops."""
-    at = len(path)
-    while at:
-        loop = path[at - 1]
-        inside = loop.axis in stage.bound or loop.kind in ("unroll", "vector")
-        if not inside or loop.kind == "parallel" or len(loop.stages) > 1:
-            break
-        at -= 1
-    return at

@@ -21,7 +21,8 @@ from planish.tensor.expr import (
     number,
     walk,
 )
-from planish.tensor.program import Definition, infer_extents
+from planish.tensor.extents import infer_extents
+from planish.tensor.program import Definition
 from planish.tensor.types import BOOL, F32, I32, Type, type_of
 
 

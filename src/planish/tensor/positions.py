@@ -13,8 +13,9 @@ from math import inf, prod
 from planish.base.errors import UsageError
 from planish.base.hashing import digest
 from planish.tensor.expr import Access, Axis, Cast, Const, Expr, Tensor, axes, free_axes
+from planish.tensor.extents import infer_extents
 from planish.tensor.functions import define, equal, max, min, pad, where
-from planish.tensor.program import Definition, infer_extents
+from planish.tensor.program import Definition
 from planish.tensor.types import I32
 
 

@@ -17,13 +17,20 @@ from planish.tensor.loops import (
     For,
     Nest,
     Node,
-    parse_block,
-    path_of,
     stages_of,
-    verify,
     with_body,
 )
-from planish.tensor.program import Program, Stage, exchange
+from planish.tensor.program import Stage
+from planish.tensor.surgery import (
+    checked,
+    exchange_node,
+    is_private,
+    loop_named,
+    mark,
+    path_to,
+    stage_of,
+    with_copy,
+)
 
 
 def split(nest: Nest, stage: str, axis: str, step: int) -> Nest:
@@ -34,11 +41,11 @@ def split(nest: Nest, stage: str, axis: str, step: int) -> Nest:
         do C            for m
                           do C
     """
-    return _checked(_split(nest, stage, axis, step))
+    return checked(_split(nest, stage, axis, step))
 
 
 def _split(nest: Nest, stage: str, axis: str, step: int) -> Nest:
-    path = _path(nest, stage)
+    path = path_to(nest, stage)
     own = [loop for loop in path if loop.axis == axis]
     if not own:
         raise unknown("axis", axis, list(dict.fromkeys(loop.axis for loop in path)))
@@ -49,7 +56,7 @@ def _split(nest: Nest, stage: str, axis: str, step: int) -> Nest:
     inner = next(loop for loop in own if loop.step < step)
     kind = "parallel" if inner.kind == "parallel" else ""
     below = replace(inner, kind="") if kind else inner
-    return _exchange(nest, inner, (For(axis, step, kind, (below,)),), check=False)
+    return exchange_node(nest, inner, (For(axis, step, kind, (below,)),), check=False)
 
 
 def reorder(nest: Nest, stage: str, names: Sequence[str]) -> Nest:
@@ -60,12 +67,12 @@ def reorder(nest: Nest, stage: str, names: Sequence[str]) -> Nest:
         for n           for m
           do C            do C
     """
-    return _checked(_reorder(nest, stage, names))
+    return checked(_reorder(nest, stage, names))
 
 
 def _reorder(nest: Nest, stage: str, names: Sequence[str]) -> Nest:
-    path = _path(nest, stage)
-    chosen = [_loop(path, stage, name) for name in names]
+    path = path_to(nest, stage)
+    chosen = [loop_named(path, stage, name) for name in names]
     if len(set(map(id, chosen))) != len(chosen):
         raise UsageError(f"reorder {stage}: a loop is named twice")
     places = sorted(path.index(loop) for loop in chosen)
@@ -80,7 +87,7 @@ def _reorder(nest: Nest, stage: str, names: Sequence[str]) -> Nest:
     body = chain[-1].body
     for loop in reversed(chosen):
         body = (with_body(loop, body),)
-    return _exchange(nest, chain[0], body, check=False)
+    return exchange_node(nest, chain[0], body, check=False)
 
 
 def unroll(nest: Nest, stage: str, name: str) -> Nest:
@@ -90,7 +97,7 @@ def unroll(nest: Nest, stage: str, name: str) -> Nest:
       for m           for m unroll
         do C            do C
     """
-    return _mark(nest, stage, name, "unroll")
+    return mark(nest, stage, name, "unroll")
 
 
 def vectorise(nest: Nest, stage: str, axis: str) -> Nest:
@@ -100,7 +107,7 @@ def vectorise(nest: Nest, stage: str, axis: str) -> Nest:
       for n           for n vector
         do C            do C
     """
-    return _mark(nest, stage, axis, "vector")
+    return mark(nest, stage, axis, "vector")
 
 
 def parallel(nest: Nest, stage: str, name: str) -> Nest:
@@ -110,7 +117,7 @@ def parallel(nest: Nest, stage: str, name: str) -> Nest:
       for m by 64         for m by 64 parallel
         ..                  ..
     """
-    return _mark(nest, stage, name, "parallel")
+    return mark(nest, stage, name, "parallel")
 
 
 def tile(nest: Nest, stage: str, sizes: Mapping[str, int], vector: str) -> Nest:
@@ -124,16 +131,16 @@ def tile(nest: Nest, stage: str, sizes: Mapping[str, int], vector: str) -> Nest:
                                   for n vector
                                     do C
     """
-    found = _stage(nest, stage)
+    found = stage_of(nest, stage)
     for axis, size in sizes.items():
         if axis not in found.axes:
             raise unknown("output axis", axis, list(found.axes))
         if size > 1 and found.extents[axis] > size:
             nest = _split(nest, stage, axis, size)
-    path = _path(nest, stage)
-    inner = [_loop(path, stage, axis) for axis in sizes if axis != vector]
-    lanes = [_loop(path, stage, vector)] if vector else []
-    private = [loop for loop in path if _is_private(loop)]
+    path = path_to(nest, stage)
+    inner = [loop_named(path, stage, axis) for axis in sizes if axis != vector]
+    lanes = [loop_named(path, stage, vector)] if vector else []
+    private = [loop for loop in path if is_private(loop)]
     outer = [
         loop
         for loop in private
@@ -144,8 +151,8 @@ def tile(nest: Nest, stage: str, sizes: Mapping[str, int], vector: str) -> Nest:
     nest = _reorder(nest, stage, order)
     kinds = [(axis, "unroll") for axis in sizes if axis != vector]
     for axis, kind in [*kinds, (vector, "vector")] if vector else kinds:
-        nest = _mark(nest, stage, axis, kind, check=False)
-    return _checked(nest)
+        nest = mark(nest, stage, axis, kind, check=False)
+    return checked(nest)
 
 
 def pack(nest: Nest, stage: str, tensor: str, at: str, blocks: Sequence[Block]) -> Nest:
@@ -164,7 +171,7 @@ def pack(nest: Nest, stage: str, tensor: str, at: str, blocks: Sequence[Block]) 
     `at` is empty for all that is read, before everything. What is read through windows or strides
     (`x[2*h + r]`) is spread out: the copy has one dimension for each axis.
     """
-    found = _stage(nest, stage)
+    found = stage_of(nest, stage)
     reads = [a for a in found.reads if a.tensor.name == tensor]
     if not reads:
         raise unknown("operand", tensor, [a.tensor.name for a in found.reads])
@@ -179,9 +186,9 @@ def pack(nest: Nest, stage: str, tensor: str, at: str, blocks: Sequence[Block]) 
     packed = Tensor(name, tuple(extents.values()), read.tensor.type)
     copied = Access(packed, tuple(Axis(axis).index for axis in axes))
     copy = Stage(name, copied, axes, (), "", read, None, extents)
-    program = _with_copy(nest.program, found, copy, read, copied)
-    path = _path(nest, stage)
-    around = path[: path.index(_loop(path, stage, at)) + 1] if at else ()
+    program = with_copy(nest.program, found, copy, read, copied)
+    path = path_to(nest, stage)
+    around = path[: path.index(loop_named(path, stage, at)) + 1] if at else ()
     node: Node = Do(name)
     order = list(reversed(blocks))
     quads = read.type.size == 1 and len(blocks) > 2 and Block(blocks[-1].axis, 4) in blocks[:-2]
@@ -198,9 +205,9 @@ def pack(nest: Nest, stage: str, tensor: str, at: str, blocks: Sequence[Block]) 
     layouts = (*nest.layouts, (name, tuple(blocks)))
     nest = Nest(program, nest.body, layouts, nest.prefetch)
     if not at:
-        return _checked(replace(nest, body=(node, *nest.body)))
-    loop = _loop(_path(nest, stage), stage, at)
-    return _exchange(nest, loop, (with_body(loop, (node, *loop.body)),))
+        return checked(replace(nest, body=(node, *nest.body)))
+    loop = loop_named(path_to(nest, stage), stage, at)
+    return exchange_node(nest, loop, (with_body(loop, (node, *loop.body)),))
 
 
 def prefetch(nest: Nest, stage: str, tensor: str) -> Nest:
@@ -209,7 +216,7 @@ def prefetch(nest: Nest, stage: str, tensor: str) -> Nest:
     Of the stage's output: before a kernel computes. Of an operand that is read in vectors: some
     iterations of the reduction ahead.
     """
-    found = _stage(nest, stage)
+    found = stage_of(nest, stage)
     names = [found.out.tensor.name, *(a.tensor.name for a in found.reads)]
     if tensor not in names:
         raise unknown(f"tensor of {stage}", tensor, names)
@@ -230,9 +237,9 @@ def fuse(nest: Nest, producer: str, consumer: str, at: str) -> Nest:
         for n             do Y
           do Y
     """
-    target = _path(nest, consumer)
-    stop = target.index(_loop(target, consumer, at))
-    source = _path(nest, producer)
+    target = path_to(nest, consumer)
+    stop = target.index(loop_named(target, consumer, at))
+    source = path_to(nest, producer)
     if stop >= len(source):
         raise UsageError(f"fuse {producer} {consumer}: {producer} has too few loops")
     for mine, theirs in zip(source[: stop + 1], target[: stop + 1], strict=True):
@@ -249,12 +256,12 @@ def fuse(nest: Nest, producer: str, consumer: str, at: str) -> Nest:
         if len(loop.body) != 1:
             raise UsageError(f"fuse {producer} {consumer}: {loop.name} holds other stages as well")
     moved = source[stop].body
-    without = _exchange(nest, source[shared], (), check=False)
+    without = exchange_node(nest, source[shared], (), check=False)
     loop = target[stop]
     # The subtree that holds the consumer stands behind what is moved in.
     position = next(at for at, node in enumerate(loop.body) if consumer in stages_of(node))
     body = (*loop.body[:position], *moved, *loop.body[position:])
-    return _exchange(without, loop, (with_body(loop, body),))
+    return exchange_node(without, loop, (with_body(loop, body),))
 
 
 def split_reduction(nest: Nest, stage: str, axis: str, parts: int) -> Nest:
@@ -263,13 +270,13 @@ def split_reduction(nest: Nest, stage: str, axis: str, parts: int) -> Nest:
     `split_reduction C k 4` makes a stage C_parts with the axis k_part, and C joins its results.
     Reassociates; the length must be a multiple of the parts. It has to come first.
     """
-    found = _stage(nest, stage)
+    found = stage_of(nest, stage)
     if axis not in found.bound:
         raise unknown("reduction axis", axis, list(found.bound))
     length = found.extents[axis]
     if parts < 2 or length % parts:
         raise UsageError(f"{axis} has the length {length}, which is no multiple of {parts} parts")
-    if any(loop.step != 1 or loop.kind for loop in _path(nest, stage)):
+    if any(loop.step != 1 or loop.kind for loop in path_to(nest, stage)):
         raise UsageError(f"split_reduction {stage}: it has to come before other steps")
     outer, size = f"{axis}_part", length // parts
     moved = Axis(outer).index * size + Axis(axis).index
@@ -297,80 +304,6 @@ def split_reduction(nest: Nest, stage: str, axis: str, parts: int) -> Nest:
         for name in reversed(made.all_axes):
             node = For(name, 1, "", (node,))
         trees.append(node)
-    top = _path(nest, stage)
+    top = path_to(nest, stage)
     first: Node = top[0] if top else Do(stage)
-    return _exchange(replace(nest, program=program), first, trees)
-
-
-# What the functions above share.
-
-
-def _stage(nest: Nest, name: str) -> Stage:
-    names = [stage.name for stage in nest.program.stages]
-    if name not in names:
-        raise unknown("stage", name, names)
-    return nest.program.stage(name)
-
-
-def _path(nest: Nest, stage: str) -> tuple[For, ...]:
-    _stage(nest, stage)
-    return path_of(nest, stage)
-
-
-def _loop(path: Sequence[For], stage: str, name: str) -> For:
-    block = parse_block(name)
-    for loop in path:
-        if (loop.axis, loop.step) == (block.axis, block.step):
-            return loop
-    raise unknown(f"loop of {stage}", name, [loop.name for loop in path])
-
-
-def _is_private(loop: For) -> bool:
-    return len(loop.stages) == 1
-
-
-def _mark(nest: Nest, stage: str, name: str, kind: str, *, check: bool = True) -> Nest:
-    loop = _loop(_path(nest, stage), stage, name)
-    return _exchange(nest, loop, (For(loop.axis, loop.step, kind, loop.body),), check=check)
-
-
-def _exchange(nest: Nest, old: Node, new: Sequence[Node], *, check: bool = True) -> Nest:
-    """The nest with one node exchanged for others."""
-
-    def walk(nodes: Sequence[Node]) -> tuple[Node, ...]:
-        found: list[Node] = []
-        for node in nodes:
-            if node is old:
-                found.extend(new)
-            elif isinstance(node, For):
-                body = walk(node.body)
-                same = len(body) == len(node.body) and all(
-                    a is b for a, b in zip(body, node.body, strict=True)
-                )
-                if body:
-                    found.append(node if same else with_body(node, body))
-            else:
-                found.append(node)
-        return tuple(found)
-
-    changed = Nest(nest.program, walk(nest.body), nest.layouts, nest.prefetch)
-    return _checked(changed) if check else changed
-
-
-def _checked(nest: Nest) -> Nest:
-    verify(nest)
-    return nest
-
-
-def _with_copy(
-    program: Program, stage: Stage, copy: Stage, read: Access, copied: Access
-) -> Program:
-    changed = replace(
-        stage,
-        body=exchange(stage.body, read, copied),
-        post=exchange(stage.post, read, copied) if stage.post else None,
-    )
-    stages: list[Stage] = []
-    for old in program.stages:
-        stages += [copy, changed] if old.name == stage.name else [old]
-    return replace(program, stages=tuple(stages))
+    return exchange_node(replace(nest, program=program), first, trees)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from planish.base.errors import UsageError
-from planish.tensor.einsum import Spec, einsum_program, parse_spec
+from planish.base.errors import UsageError, unknown
+from planish.tensor.einsum import SEMIRINGS, Spec, einsum_program, parse_spec
 from planish.tensor.types import Type, type_of
-from planish.tune.tensors import Array, Kernel, compile_program
+from planish.tune.call_checks import Array
+from planish.tune.tensors import Kernel, compile_program
 
 
 def einsum(
@@ -45,6 +46,8 @@ class Einsum:
         threads: int | None = 1,
     ) -> None:
         self.spec: Spec = parse_spec(spec)
+        if semiring not in SEMIRINGS:
+            raise unknown("semiring", semiring, list(SEMIRINGS))
         self._semiring = semiring
         self._modulo = modulo
         self._types = [type_of(t) for t in types] if types is not None else None

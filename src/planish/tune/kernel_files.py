@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,12 +61,16 @@ def _object(kernel: Kernel, name: str) -> tuple[bytes, int]:
     from planish.tune.tensor_llvm import Compilation, compile_text, module_text
 
     if kernel.target == "aarch64":
+        started = time.perf_counter()
         how = Compilation.aarch64()
         lowered, text = module_text(kernel.loops, how, None, f"{name}_phase")
         if len(lowered.phases) != 1 or len(lowered.phases[0].starts) != 1:
             raise _threads_error()
         text += _wrapper(kernel.program, name, f"{name}_phase0", lowered.temporaries)
-        return compile_text(text, how), lowered.workspace
+        data = compile_text(text, how)
+        kernel.ledger.path = "llvm aarch64"
+        kernel.ledger.seconds = time.perf_counter() - started
+        return data, lowered.workspace
     image = kernel.native().image
     if len(image.calls) != 1 or len(image.calls[0].starts) != 1:
         raise _threads_error()

@@ -6,7 +6,6 @@ strides that it is called with.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
 import time
@@ -18,42 +17,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planish.base.config import read_config
-from planish.base.errors import PlanishError, UsageError, unknown
-from planish.base.files import write_atomic
+from planish.base.errors import UsageError, unknown
 from planish.base.hashing import digest
 from planish.codegen.layout import row_major
-from planish.codegen.memory import Executable, aligned
 from planish.codegen.native import Image, Native, build_image, has_dot4
 from planish.codegen.x86.registers import DoesNotFit
-from planish.codegen.x86.thunk import (
-    MOST_ARGUMENTS,
-    Signature,
-    builtin_function,
-    fastcall_entry,
-    layout_holds,
-    python_entry,
-)
 from planish.measure.machine import processor
 from planish.tensor.expr import Axis, Expr, Tensor, free_axes
 from planish.tensor.functions import define, named_axes
 from planish.tensor.loops import Nest
 from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
+from planish.tune.call_checks import Array, bind_inputs, bind_outputs, names_of
 from planish.tune.default_schedule import default_nest, smallest_nest
+from planish.tune.fast_calls import Into, Workspaces, fast_into
+from planish.tune.kernel_store import FORMAT, keep_image, load_image
 from planish.tune.stage_shape import Target
 
 if TYPE_CHECKING:
     from planish.tune.roofline import Roofline
 
-Array = np.ndarray[Any, Any]
 Strides = tuple[tuple[int, ...], ...]
 
 # Operations of a kernel so brief that it keeps the GIL: releasing it costs more than it gives.
 _BRIEF = 1 << 20
-
-# Part of every key on disk: raise it when generated code changes.
-_FORMAT = "7"
 
 
 @dataclass
@@ -119,11 +106,11 @@ class Kernel:
         self._plain = tuple(row_major(t.shape, t.type.size) for t in self._arguments)
         self._compiled: dict[Strides, Native] = {}
         self._fast: Callable[[tuple[Array, ...]], Array | None] | None = None
-        self._into: Callable[..., Array | None] | None = None
+        self._into: Into | None = None
         self._workers = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         self._inputs = len(program.inputs)
         self._called = False
-        self._workspaces: list[tuple[Array, int]] = []
+        self._workspaces = Workspaces()
 
     @property
     def _arguments(self) -> tuple[Tensor, ...]:
@@ -164,12 +151,12 @@ class Kernel:
     def _compile(self, strides: Strides) -> Native:
         started = time.perf_counter()
         key = self._key(strides)
-        image = _load(key) if self._store else None
+        image = load_image(key) if self._store else None
         self.ledger.cached = image is not None
         if image is None:
             image = self._build(strides)
             if self._store:
-                _keep(key, image)
+                keep_image(key, image)
         self.ledger.path = image.origin
         native = Native(image)
         self.ledger.seconds = time.perf_counter() - started
@@ -205,7 +192,7 @@ class Kernel:
 
     def _key(self, strides: Strides) -> str:
         return digest(
-            _FORMAT, str(self.program), str(self._given), str(self._vector), str(self.threads),
+            FORMAT, str(self.program), str(self._given), str(self._vector), str(self.threads),
             str(strides), self._path, processor().fingerprint, str(self.dot4),
         )  # fmt: skip
 
@@ -240,8 +227,8 @@ class Kernel:
             raise UsageError(
                 f"a kernel for {self.target} does not run here", hint="save it as an object file"
             )
-        inputs = self._bind(arrays, named)
-        outputs = self._outputs(out)
+        inputs = bind_inputs(self.program.inputs, arrays, named)
+        outputs = bind_outputs(self.program.outputs, out)
         if out is not None and any(np.may_share_memory(out, x) for x in inputs):
             fresh = np.empty(out.shape, out.dtype)
             self._run([*inputs, fresh])
@@ -254,97 +241,25 @@ class Kernel:
         self._called = True
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _bind(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> list[Array]:
-        wanted = self.program.inputs
-        given = dict(zip((t.name for t in wanted), arrays, strict=False))
-        if len(arrays) > len(wanted) or set(named) & set(given):
-            raise UsageError(f"the kernel takes {len(wanted)} arrays: {_names(wanted)}")
-        for name in named:
-            if name not in {t.name for t in wanted}:
-                raise unknown("input", name, [t.name for t in wanted])
-        given |= named
-        absent = [t.name for t in wanted if t.name not in given]
-        if absent:
-            raise UsageError(f"the input '{absent[0]}' is missing; inputs: {_names(wanted)}")
-        return [_checked_array(given[t.name], t) for t in wanted]
-
-    def _outputs(self, out: Array | None) -> list[Array]:
-        wanted = self.program.outputs
-        if out is None:
-            return [np.empty(t.shape, t.type.numpy) for t in wanted]
-        if len(wanted) != 1:
-            raise UsageError(f"out= is for one output; this kernel has {len(wanted)}")
-        if not isinstance(out, np.ndarray):
-            raise UsageError("out= is to be a NumPy array")
-        if not out.flags.writeable:
-            raise UsageError("out= is read-only")
-        if _overlaps_itself(out):
-            raise UsageError(
-                "out= may write to one place several times (its strides overlap)",
-                hint="give an array of its own",
-            )
-        return [_checked_array(out, wanted[0])]
-
     def _run(self, arrays: Sequence[Array]) -> None:
         native = self.native(tuple(a.strides for a in arrays))
         size = native.image.workspace
         pointers = [a.__array_interface__["data"][0] for a in arrays]
-        workspace = self._workspace(size)
+        workspace = self._workspaces.take(size)
         native.run([*pointers, workspace[1]], self._workers, self.threads - 1)
-        self._workspaces.append(workspace)
-
-    def _workspace(self, size: int) -> tuple[Array, int]:
-        """Memory of at least that size, and its address, aligned to 64.
-
-        Each call takes one of its own, since calls may come from several threads, and puts it
-        back for the next one, since fresh pages cost more than small kernels.
-        """
-        try:
-            found = self._workspaces.pop()
-        except IndexError:
-            found = (np.empty(0, np.uint8), 0)
-        if found[0].size >= size + 64:
-            return found
-        return aligned(size)
+        self._workspaces.put(workspace)
 
     def _fast_call(
         self, arrays: Sequence[Array]
     ) -> Callable[[tuple[Array, ...]], Array | None] | None:
         """A call for arrays just like these, checked in machine code; None where it cannot be."""
         native = self.native(tuple(a.strides for a in arrays))
-        calls = native.image.calls
-        if (
-            len(arrays) >= MOST_ARGUMENTS
-            or len(self.program.outputs) != 1
-            or len(calls) != 1
-            or len(calls[0].starts) != 1
-            or any(a.ndim > 15 or max(a.shape, default=0) >= 1 << 31 for a in arrays)
-            or any(not -(1 << 31) <= s < 1 << 31 for a in arrays for s in a.strides)
-            or not layout_holds()
-        ):
+        brief = self.program.flops() < _BRIEF
+        into = fast_into(native, self._workspaces, arrays, len(self.program.outputs), brief=brief)
+        if into is None:
             return None
-        signatures = [Signature(a.dtype, a.shape, a.strides) for a in arrays]
-        shape, dtype = arrays[-1].shape, arrays[-1].dtype
-        empty = np.empty
-        places = native.image.temporaries
-        if self.program.flops() < _BRIEF:
-            own, base = self._workspace(native.image.workspace)
-            addresses = [base + place for place in places]
-            code = Executable(fastcall_entry(signatures, native.address(), addresses))
-            brief = self._into = builtin_function(code.address(), (code, native, own))
-            return lambda arrays: brief(*arrays, empty(shape, dtype))
-        code = Executable(python_entry(signatures, native.address(), places))
-        form = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * (len(arrays) + 1))
-        entry = form(code.address())
-        size = native.image.workspace
-
-        def into(*arrays: Array, keep: object = (code, native)) -> Array | None:
-            own = self._workspace(size)
-            failed = entry(*map(id, arrays), own[1])
-            self._workspaces.append(own)
-            return None if failed else arrays[-1]
-
         self._into = into
+        shape, dtype, empty = arrays[-1].shape, arrays[-1].dtype, np.empty
         return lambda arrays: into(*arrays, empty(shape, dtype))
 
     @property
@@ -372,7 +287,7 @@ class Kernel:
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{t.name} {t.type}{list(t.shape)}" for t in self.program.inputs)
-        return f"Kernel({shapes} -> {_names(self.program.outputs)})"
+        return f"Kernel({shapes} -> {names_of(self.program.outputs)})"
 
 
 def _refuse_gpu_types(program: Program) -> None:
@@ -382,65 +297,6 @@ def _refuse_gpu_types(program: Program) -> None:
                 f"{tensor.name} is of {tensor.type}, which is for GPU kernels only",
                 hint="planish gpu compile, or a type of 16 bits here",
             )
-
-
-def _names(tensors: Sequence[Tensor]) -> str:
-    return ", ".join(f"{t.name} {t.type}{list(t.shape)}" for t in tensors)
-
-
-def _checked_array(given: object, wanted: Tensor) -> Array:
-    if isinstance(given, np.ma.MaskedArray):
-        raise UsageError(
-            f"{wanted.name} is a masked array, and kernels know no masks",
-            hint=f"fill it: {wanted.name}.filled(0)",
-        )
-    array = given if isinstance(given, np.ndarray) else np.asarray(given)
-    if array.dtype != np.dtype(wanted.type.numpy):
-        raise UsageError(
-            f"{wanted.name} is of {array.dtype}, and the kernel was compiled for {wanted.type}",
-            hint=f"convert it: {wanted.name}.astype('{wanted.type.numpy}')",
-        )
-    if array.shape != wanted.shape:
-        raise UsageError(
-            f"{wanted.name} has the shape {list(array.shape)}, and the kernel was compiled for "
-            f"{list(wanted.shape)}"
-        )
-    return array
-
-
-def _overlaps_itself(array: Array) -> bool:
-    """Whether two elements may share bytes: each stride is to pass all that smaller ones reach."""
-    reach = array.itemsize
-    if 0 in array.shape:
-        return False
-    steps = [(abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
-    for stride, length in sorted(steps):
-        if stride < reach:
-            return True
-        reach += stride * (length - 1)
-    return False
-
-
-def _load(key: str) -> Image | None:
-    path = _place(key)
-    try:
-        return Image.from_bytes(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-
-
-def _keep(key: str, image: Image) -> None:
-    """On disk for the next process; a cache that cannot be written is no error."""
-    path = _place(key)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, image.to_bytes())
-    except (OSError, PlanishError):
-        return
-
-
-def _place(key: str) -> Path:
-    return read_config().cache_dir / "kernels" / key[:2] / key
 
 
 def compile_program(

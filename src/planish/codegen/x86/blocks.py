@@ -9,9 +9,10 @@ from planish.codegen.vir import SIZE
 from planish.codegen.x86 import encoder as x86
 from planish.codegen.x86.encoder import vector, vector_at
 from planish.codegen.x86.memory_ops import MemoryOps
+from planish.codegen.x86.operands import FLOAT
 from planish.codegen.x86.registers import DoesNotFit
+from planish.codegen.x86.rows import ROWS
 
-_FLOAT = {"f32": "ps", "f64": "pd"}
 _INTEGER = {
     ("add", "i32"): "vpaddd", ("sub", "i32"): "vpsubd", ("mul", "i32"): "vpmulld",
     ("min", "i32"): "vpminsd", ("max", "i32"): "vpmaxsd",
@@ -102,7 +103,7 @@ class BlockOps(MemoryOps):
     def _products(
         self, type: str, totals: list[int], row: int, columns: list[int | tuple[int, int]]
     ) -> None:
-        name, width = f"vfmadd231{_FLOAT[type]}", self.widths[type]
+        name, width = f"vfmadd231{FLOAT[type]}", self.widths[type]
         self.code.parts += [
             vector(name, width, total, row, column)
             if isinstance(column, int)
@@ -140,7 +141,7 @@ def joining(operation: str, type: str, wide: bool) -> str:
     """The instruction that joins two vectors; `wide`: of AVX-512. DoesNotFit if there is none."""
     if operation in ("and", "or", "xor"):
         return f"vp{operation}"
-    name = f"v{operation}{_FLOAT[type]}" if type in _FLOAT else _INTEGER.get((operation, type), "")
-    if name not in x86.ROWS or not (wide or x86.ROWS[name].vex):
+    name = f"v{operation}{FLOAT[type]}" if type in FLOAT else _INTEGER.get((operation, type), "")
+    if name not in ROWS or not (wide or ROWS[name].vex):
         raise DoesNotFit(f"x86 has no vector {operation} of {type}")
     return name

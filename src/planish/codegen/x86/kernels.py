@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from planish.codegen import vir
 from planish.codegen.vir import SIZE
 from planish.codegen.x86.blocks import BlockOps, joining
-from planish.codegen.x86.encoder import ROWS, vector
+from planish.codegen.x86.choices import ChoiceOps
+from planish.codegen.x86.encoder import vector
+from planish.codegen.x86.operands import FLOAT
 from planish.codegen.x86.registers import DoesNotFit
+from planish.codegen.x86.rows import ROWS
 
-_FLOAT = {"f32": "ps", "f64": "pd"}
 _FUSED = {"fma": "vfmadd", "fnma": "vfnmadd"}
-_PREDICATES = {"eq": 0, "lt": 1, "le": 2, "ne": 4, "ge": 0x1D, "gt": 0x1E}
-_WHOLE_PREDICATES = {"eq": 0, "lt": 1, "le": 2, "ne": 4, "ge": 5, "gt": 6}
 _SHIFTS = {
     ("shl", "i32"): "vpslld", ("srl", "i32"): "vpsrld", ("sra", "i32"): "vpsrad",
     ("shl", "i64"): "vpsllq", ("srl", "i64"): "vpsrlq",
@@ -29,7 +29,7 @@ _CONVERSIONS = {
 _METHODS = {"fma": "_fused", "fnma": "_fused", "shl": "_shift", "srl": "_shift", "sra": "_shift"}
 
 
-class KernelEmitter(BlockOps):
+class KernelEmitter(BlockOps, ChoiceOps):
     """Emits one kernel into the code."""
 
     def run(self) -> None:
@@ -89,7 +89,7 @@ class KernelEmitter(BlockOps):
         """dst = a * b + c, by the form that destroys an operand that ends here."""
         op, type, dst, (a, b, c), _, _, _, _ = ins
         of, folded = self.registers.of, self.plan.folded
-        kind, suffix, width = _FUSED[op], _FLOAT[type], self.widths[type]
+        kind, suffix, width = _FUSED[op], FLOAT[type], self.widths[type]
         if c not in folded and (dst == c or self._ends(c, ins)):
             first, second = (b, a) if a in folded else (a, b)
             target = of[c] if dst == c else self.registers.rename(c, dst)
@@ -167,9 +167,9 @@ class KernelEmitter(BlockOps):
         self._unary(ins, f"vround{self._float(ins)}", 9)
 
     def _float(self, ins: vir.Ins) -> str:
-        if ins.type not in _FLOAT:
+        if ins.type not in FLOAT:
             raise DoesNotFit(f"x86 has no vector {ins.op} of {ins.type}")
-        return _FLOAT[ins.type]
+        return FLOAT[ins.type]
 
     def _unary(self, ins: vir.Ins, name: str, imm: int) -> None:
         value = ins.src[0]
@@ -206,59 +206,6 @@ class KernelEmitter(BlockOps):
         bits = "i64" if ins.type == "f64" else "i32"
         size = 63 if bits == "i64" else 31
         self.pooled("vpxor", width, target, source, self.constant(-(1 << size), bits))
-
-    def _cmpsel(self, ins: vir.Ins) -> None:
-        assert isinstance(ins.imm, tuple)
-        predicate, compared = ins.imm
-        a, b, x, y = (self.registers.of[v] for v in ins.src)
-        width = self.widths[compared]
-        chosen = self.widths[ins.type]
-        if compared == "i64" and not self.wide:
-            raise DoesNotFit("AVX2 compares no i64 here")
-        if self.wide:
-            target = self._target(ins)
-            if compared in ("i32", "i64"):
-                name = "vpcmpd" if compared == "i32" else "vpcmpq"
-                self.emit(name, width, 7, a, b, _WHOLE_PREDICATES[predicate])
-            else:
-                name = f"vcmp{_FLOAT[compared]}"
-                self._compare(name, width, a, b, _PREDICATES[predicate])
-            blend = "vblendmpd" if ins.type in ("f64", "i64") else "vblendmps"
-            self.emit(blend, chosen, target, y, x, mask=7)
-            return
-        if SIZE[compared] != SIZE[ins.type]:
-            raise DoesNotFit(f"AVX2 chooses no {ins.type} by a comparison of {compared}")
-        if compared == "i32":
-            a, b, x, y = self._compare_whole(predicate, width, a, b, x, y)
-        else:
-            self.emit(f"vcmp{_FLOAT[compared]}", width, self.scratch, a, b, _PREDICATES[predicate])
-        target = self._target(ins)
-        blend = "vblendvpd" if SIZE[ins.type] == 8 else "vblendvps"
-        self.emit(blend, chosen, target, y, x, self.scratch << 4)
-
-    def _compare_whole(
-        self, predicate: str, width: int, a: int, b: int, x: int, y: int
-    ) -> tuple[int, int, int, int]:
-        """AVX2 has == and > only: others swap operands or choices."""
-        if predicate in ("lt", "ge"):
-            a, b = b, a
-        if predicate in ("ne", "le", "ge"):
-            x, y = y, x
-        name = "vpcmpeqd" if predicate in ("eq", "ne") else "vpcmpgtd"
-        self.emit(name, width, self.scratch, a, b)
-        return a, b, x, y
-
-    def _lanes(self, ins: vir.Ins) -> None:
-        """The first `n` lanes of the first source, the rest of the second."""
-        new, old = (self.registers.of[v] for v in ins.src)
-        target = self._target(ins)
-        width = self.widths[ins.type]
-        if self.wide:
-            blend = "vblendmpd" if SIZE[ins.type] == 8 else "vblendmps"
-            self.emit(blend, width, target, old, new, mask=self.masks[ins.n])
-            return
-        blend = "vblendpd" if SIZE[ins.type] == 8 else "vblendps"
-        self.emit(blend, width, target, old, new, (1 << ins.n) - 1)
 
     def _cvt(self, ins: vir.Ins) -> None:
         name = _CONVERSIONS.get((str(ins.imm), ins.type))

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from planish.codegen.x86.pieces import Code
 
 
+# How instructions on floats end, by type.
+FLOAT = {"f32": "ps", "f64": "pd"}
+
+
 class Operands:
     """What the instructions of one kernel share; reductions inside go through `loop`.
 
