@@ -68,7 +68,7 @@ def emit_tile(
     return KernelSource(
         name, "tile", text, tensors, (stage.out.tensor.name,), grid, config, (str(stage),), work,
         moved, _domain(stage, first, last, bound),
-        {"tile_elements": prod(d.length for d in tile), "type": stage.body.type.name},
+        {"points": prod(extents[a] for a in stage.axes), "type": stage.body.type.name},
     )  # fmt: skip
 
 
