@@ -214,20 +214,18 @@ def side(code: Code, scope: Scope, operand: Operand, type: Type, k: Dim, name: s
     """One operand of the dot in the dot's type, zero where k lies beyond the end."""
     inner = operand.value
     stored = operand.stored
-    zeroed = False
     if stored is not None and isinstance(inner, Access):
-        text, zeroed = _converted(code, scope.raw(inner), stored, type), True
+        text = _converted(code, scope.raw(inner), stored, type)
     elif stored is not None and isinstance(inner, Guarded) and inner.around.value == 0:
-        text, zeroed = _converted(code, scope.raw_guarded(inner), stored, type), True
+        text = _converted(code, scope.raw_guarded(inner), stored, type)
     else:
-        value = operand.value
-        text = scope.value(value)
-        if type.name != "f32":
+        text = scope.value(operand.value)
+        if k.masked:
+            text = f"tl.where({scope.mask([k])}, {text}, {'0.0' if type.is_float else '0'})"
+        if type.name in LAYOUTS:
+            text = f"{scope.stored(text, type)}.to({_F8[type.name]}, bitcast=True)"
+        elif type.name != "f32":
             text = f"({text}).to({triton_type(type)})"
-    if k.masked and not zeroed:
-        text = f"tl.where({scope.mask([k])}, {text}, 0.0)"
-        if type.name != "f32":
-            text = f"{text}.to({triton_type(type)})"
     fresh = code.fresh(name)
     code.line(f"{fresh} = {text}")
     return fresh
