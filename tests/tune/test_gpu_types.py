@@ -77,6 +77,21 @@ def test_argmax_argmin_and_boolean_reductions(interpreter: Pool) -> None:
     assert checked.verdict.grade.value == "tested", checked.verdict.detail
 
 
+@pytest.mark.parametrize("axis", ["m", "part"])
+def test_long_reductions_in_parts(axis: str, interpreter: Pool) -> None:
+    m, n = axes(f"{axis} n")
+    x, flags = f.tensor("X", (3, 777), "f16"), f.tensor("B", (777, 3), "bool")
+    outputs = [f.define("top", [m], f.max(n, x[m, n]) * 2.0, "f16"),
+               f.define("every", [m], f.all_(n, flags[n, m])),
+               f.define("first", [], argmin([m, n], x[m, n])),
+               f.define("total", [], f.sum([m, n], x[m, n]))]  # fmt: skip
+    tiles = {"top": "n=1 k=64 split=3", "every": "n=4 k=32 split=8", "first": "k=128 split=4",
+             "total": "k=64 split=7"}  # fmt: skip
+    kernel = gpu_kernel(outputs, configs=tiles)
+    assert sum(k.name.endswith("_add") for k in kernel.kernels) == 4
+    must_hold(kernel, interpreter)
+
+
 @pytest.mark.parametrize("around", [0, 1])
 def test_padded_convolutions_of_f8(around: int, interpreter: Pool) -> None:
     n, h, w, r, s, c, o = axes("n h=9 w=9 r s c o")

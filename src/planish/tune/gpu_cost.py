@@ -146,7 +146,8 @@ def _streaming(kernel: KernelSource, config: Config, hardware: Hardware) -> floa
     a_thread = prod(max(1, v) for v in (config.m, config.n, config.k)) / threads
     # Points of the result that a block makes: it walks along what it reduces over.
     a_block = max(1, config.m) * (1 if kernel.form == "rows" else max(1, config.n))
-    blocks = -(-int(kernel.facts["points"]) // a_block)
+    split = max(1, config.split)
+    blocks = -(-int(kernel.facts["points"]) // a_block) * split
     if config.persistent:
         blocks = min(blocks, config.persistent)
     # Small grids leave multiprocessors idle, or with few warps that have loads under way.
@@ -162,4 +163,5 @@ def _streaming(kernel: KernelSource, config: Config, hardware: Hardware) -> floa
     if kernel.form == "rows" and config.k < int(kernel.facts["row"]):
         passes = 2.0
     cost = kernel.bytes / hardware.bandwidth * grid_points(kernel, config) * thin * passes * tail
-    return float(cost / max(in_flight, 0.01))
+    joined = split * int(kernel.facts["points"]) * 8 / hardware.bandwidth + 3e-6
+    return float(cost / max(in_flight, 0.01) + (joined if split > 1 else 0.0))

@@ -15,6 +15,7 @@ from planish.codegen.triton.nodes import Guarded, accesses_of
 from planish.codegen.triton.places import Dim
 from planish.codegen.triton.plan import (
     reads_of,
+    unlike,
 )
 from planish.codegen.triton.scope import Scope
 from planish.codegen.triton.source import (
@@ -95,20 +96,21 @@ def _split(
     shape = (config.split, *(stage.extents[a] for a in free))
     parts = Tensor(f"{stage.out.tensor.name}_parts", shape, found.accumulator)
     tensors = (*dict.fromkeys(a.tensor for a in accesses_of(stage.body)), parts)
-    code = Code({t.name for t in tensors} | {name, "part"})
+    axis = unlike("part", set(stage.all_axes))
+    code = Code({t.name for t in tensors} | {name, axis})
     dims = _Dims.of(found, config)
-    part = Dim("part", (("part", config.split),))
-    out = Access(parts, tuple(Index(((a, 1),)) for a in ("part", *free)))
-    axes = ("part", *free)
-    extents = {**stage.extents, "part": config.split}
+    part = Dim("part", ((axis, config.split),))
+    out = Access(parts, tuple(Index(((a, 1),)) for a in (axis, *free)))
+    axes = (axis, *free)
+    extents = {**stage.extents, axis: config.split}
     partial = Stage(f"{stage.name}_parts", out, axes, stage.bound, "sum", stage.body, None, extents)
     grid = _emit(code, found, dims, config, strides, partial, part)
     first = _source(code, found, config, tensors, grid, name, (parts.name,))
     value: Expr = Access(parts, out.indices)
     total: Expr | None = stage.post
     adding = Stage(
-        stage.name, stage.out, stage.axes, ("part",), "sum", value, total,
-        {**{a: stage.extents[a] for a in stage.axes}, "part": config.split},
+        stage.name, stage.out, stage.axes, (axis,), "sum", value, total,
+        {**{a: stage.extents[a] for a in stage.axes}, axis: config.split},
     )  # fmt: skip
     return [first, emit_tile(adding, Config(), strides, f"{name}_add")]
 
