@@ -248,3 +248,9 @@ def test_mistakes_are_told_in_one_line(tmp_path: Path) -> None:
     elf.write_bytes(b"\x7fELF" + bytes(14) + (62).to_bytes(2, "little") + bytes(100))
     with pytest.raises(UsageError, match="another machine"):
         inspect(str(elf))
+
+
+def test_compilers_compile_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    [built] = gpu_kernel(softmax(3, 20)).compiled()
+    assert built.asm["cubin"][:4] == b"\x7fELF"
