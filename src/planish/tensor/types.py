@@ -79,7 +79,7 @@ def type_of(name: str | Type | Any) -> Type:
         return name
     if isinstance(name, str) and name in TYPES:
         return TYPES[name]
-    if name == "f8":  # NumPy's f8 has eight bytes
+    if isinstance(name, str) and name == "f8":  # NumPy's f8 has eight bytes
         raise UsageError("'f8' is f8e4m3 or f8e5m2", hint="for floats of eight bytes: f64")
     try:
         found = _OF_NUMPY.get(np.dtype(name).name)
