@@ -173,6 +173,8 @@ def cases() -> list[Case]:
         case("all over columns", (f.define("Y", [n], f.all_(m, flags[m, n])),)),
         case("any over rows", f.define("Y", [m], f.any_(n, flags[m, n]))),
         case("xor over columns", f.define("Y", [n], f.reduce("xor", m, whole[m, n]))),
+        case("sum of everything, by rule", f.define("Y", [], f.sum([m, n], f.tensor("X", (300, 1001))[m, n]))),
+        case("max of rows in parts", f.define("Y", [m], f.max(n, f.tensor("X", (3, 1000), "f16")[m, n]), "f16"), {"Y": "n=1 k=64 split=3"}),
         case("product of everything", f.define("Y", [], f.prod([m, n], x[m, n] * 0.1 + 1.0))),
         case("relu(x) + 1, one dimension", f.define("Y", [m, n], f.relu(x[m, n]) + 1.0)),
         case("transposition of a batch", f.define("Y", [b, j, i], t[b, i, j])),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from planish.base.records import Budget, Ledger, Measurement, Outcome, Verdict
     from planish.tune.einsum import einsum
     from planish.tune.gpu_kernels import gpu_kernel
+    from planish.tune.gpu_tune import tune_gpu_kernel
     from planish.tune.loops import tune_kernel
     from planish.tune.result import Result
     from planish.tune.tensors import compile_program as compile
@@ -40,6 +41,7 @@ __all__ = [
     "gpu_kernel",
     "optimize",
     "read_trace",
+    "tune_gpu_kernel",
     "tune_kernel",
     "verify",
 ]
@@ -64,6 +66,7 @@ _LAZY = {
     "compile": "planish.tune.tensors",
     "einsum": "planish.tune.einsum",
     "gpu_kernel": "planish.tune.gpu_kernels",
+    "tune_gpu_kernel": "planish.tune.gpu_tune",
     "tune_kernel": "planish.tune.loops",
 }  # fmt: skip
 _RENAMED = {"compile": "compile_program"}

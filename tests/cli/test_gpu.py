@@ -72,6 +72,8 @@ def test_a_program_may_come_from_a_file(capsys: pytest.CaptureFixture[str], tmp_
         ("tune", "mk,kn->mn", "--shape", "m=64,k=64,n=64", "--count", "0"),
         ("tune", "mk,kn->mn", "--shape", "m=64,k=64,n=64", "--target", "sm_20"),
         ("tune", "mk,kn->mn", "--shape", "m=64,k=64,n=64", "--lock", "/proc/x/planish.lock"),
+        ("tune", "mk,kn->mn", "--shape", "m=64,k=64,n=64", "--jobs", "0"),
+        ("bench", "--rounds", "1"),
         ("bench",),
         ("nothing",),
     ],

@@ -115,3 +115,20 @@ def test_bytes_are_converted_in_packs() -> None:
 
 def test_products_of_single_rows_are_no_work_for_matrix_units() -> None:
     assert forms(lowered(matmul(1, 64, 64))) == ["tile"]
+
+
+def test_a_long_reduction_to_few_points_keeps_a_gpu_busy() -> None:
+    m, n = axes("m n")
+    x = f.tensor("X", (4096, 4096))
+    first, second = lowered(f.define("Y", [], f.sum([m, n], x[m, n]))).kernels
+    assert first.grid[2] >= 256 and second.grid == (1, 1, 1)
+    assert len(lowered(f.define("Y", [m], f.sum(n, x[m, n]))).kernels) == 1
+
+
+def test_an_axis_may_be_called_part() -> None:
+    part, n, k = axes("part n k")
+    a, b = f.tensor("A", (64, 4096), "f16"), f.tensor("B", (4096, 64), "f16")
+    product = f.define("C", [part, n], f.sum(k, a[part, k] * b[k, n]))
+    found = lowered(product, configs={"C": Config(split=4)})
+    assert len(found.kernels) == 2
+    ast.parse(found.source)

@@ -11,7 +11,7 @@ from planish.tensor.einsum import parse_spec
 from planish.tensor.expr import Index, number
 from planish.tensor.program import lower
 from planish.tensor.reference import evaluate
-from planish.tensor.types import TYPES, promote
+from planish.tensor.types import TYPES, promote, type_of
 
 
 def test_indices_are_affine_and_normalised() -> None:
@@ -130,3 +130,9 @@ def test_mistakes_say_what_is_wrong(build, words: str) -> None:
     (i,) = pl.axes("i")
     with pytest.raises(PlanishError, match=words):
         build(pl.tensor("x", (4,), "i32"), i)
+
+
+def test_f8_alone_is_refused_and_numpys_dtypes_are_taken() -> None:
+    with pytest.raises(UsageError, match="f8e4m3"):
+        type_of("f8")
+    assert type_of(np.dtype("float64")) is type_of("f64")

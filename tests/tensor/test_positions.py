@@ -92,5 +92,9 @@ def test_mistakes_are_told() -> None:
         pl.argmax(k, x[m, k])
     with pytest.raises(UsageError, match="does not depend"):
         pl.argmax(k, pl.tensor("Z", (3, 3))[m, m])
+    with pytest.raises(UsageError, match="one axis at least"):
+        pl.argmax([], x[m, k])
+    with pytest.raises(UsageError, match="32 bits"):
+        pl.argmax([m, k], pl.tensor("Z", (1 << 16, 1 << 16), "i8")[m, k])
     with pytest.raises(UsageError, match="how long"):
         pl.position(k)

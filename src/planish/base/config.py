@@ -192,6 +192,6 @@ def triton_interprets() -> bool:
     return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes", "y")
 
 
-def interpret_triton() -> None:
-    """Let Triton, which is not imported yet, run kernels on the CPU by its interpreter."""
-    os.environ["TRITON_INTERPRET"] = "1"
+def interpret_triton(wanted: bool) -> None:
+    """Let Triton, which is not imported yet, interpret kernels on the CPU, or compile them."""
+    os.environ["TRITON_INTERPRET"] = "1" if wanted else "0"

@@ -9,7 +9,13 @@ import click
 
 
 @click.command("bench")
-@click.option("--rounds", default=50, show_default=True, help="Samples of every rival.")
+@click.option(
+    "--rounds",
+    default=50,
+    type=click.IntRange(2),
+    show_default=True,
+    help="Samples of every rival.",
+)
 @click.option("--quick", is_flag=True, help="Small shapes only.")
 @click.option("--seed", default=0, show_default=True, help="Of inputs and of the order.")
 @click.option("--only", default="", help="Only programs with this in their name.")

@@ -29,9 +29,28 @@ if TYPE_CHECKING:
     "--precision", default="ieee", show_default=True, metavar="ieee|tf32|tf32x3|narrow",
     help="Of products of f32.",
 )  # fmt: skip
-@click.option("--count", default=8, show_default=True, help="Tiles of each kernel to compile.")
-@click.option("--jobs", "-j", default=1, show_default=True, help="Compilers side by side.")
-@click.option("--rounds", default=30, show_default=True, help="Samples of each, with a GPU.")
+@click.option(
+    "--count",
+    default=8,
+    type=click.IntRange(1),
+    show_default=True,
+    help="Tiles of each kernel to compile.",
+)
+@click.option(
+    "--jobs",
+    "-j",
+    default=1,
+    type=click.IntRange(1),
+    show_default=True,
+    help="Compilers side by side.",
+)
+@click.option(
+    "--rounds",
+    default=30,
+    type=click.IntRange(2),
+    show_default=True,
+    help="Samples of each, with a GPU.",
+)
 @click.option("--seed", default=0, show_default=True, help="Of inputs and of the order.")
 @click.option("--no-measure", is_flag=True, help="By the estimate, although there is a GPU.")
 @click.option("--check", is_flag=True, help="Run the result by Triton's interpreter (slow).")

@@ -57,9 +57,13 @@ def _extreme(
     given = {a.name: a.extent for a in bound if a.extent is not None}
     extents = infer_extents(body, given)
     absent = [a.name for a in bound if a.name not in extents]
-    if absent or not bound:
-        raise UsageError(f"argmax: the body does not depend on the axis '{(absent or [''])[0]}'")
+    if not bound:
+        raise UsageError("argmax and argmin are over one axis at least")
+    if absent:
+        raise UsageError(f"argmax: the body does not depend on the axis '{absent[0]}'")
     lengths = [extents[a.name] for a in bound]
+    if prod(lengths) >= 1 << 31:
+        raise UsageError(f"positions are 32 bits wide, and {prod(lengths)} elements do not fit")
     if not prod(lengths):
         raise UsageError("argmax and argmin are of one element at least, and there is none")
     value = _stored(body, extents)

@@ -141,20 +141,27 @@ def _streaming(kernel: KernelSource, config: Config, hardware: Hardware) -> floa
     """Rows and tiles: bytes moved, by how much is in flight and how much tiles waste."""
     from planish.tune.gpu_space import grid_points
 
-    _, share = _resident(kernel, config, hardware)
+    resident, _ = _resident(kernel, config, hardware)
     threads = config.warps * hardware.warp
-    elements = prod(max(1, v) for v in (config.m, config.n, config.k))
-    a_thread = elements / threads
+    a_thread = prod(max(1, v) for v in (config.m, config.n, config.k)) / threads
+    # Points of the result that a block makes: it walks along what it reduces over.
+    a_block = max(1, config.m) * (1 if kernel.form == "rows" else max(1, config.n))
+    split = max(1, config.split)
+    blocks = -(-int(kernel.facts["points"]) // a_block) * split
+    if config.persistent:
+        blocks = min(blocks, config.persistent)
+    # Small grids leave multiprocessors idle, or with few warps that have loads under way.
+    together = min(blocks / hardware.processors, resident)
+    warps = together * config.warps / hardware.warps
+    in_flight = min(1.0, warps * min(a_thread, 16) / 4)
     thin = 1.0 if a_thread >= 4 else 4 / max(a_thread, 0.25)
-    waste = grid_points(kernel, config)
-    in_flight = min(1.0, share * min(a_thread, 16) / 4)
-    fill = 1.0
-    total_blocks = max(1.0, waste * float(kernel.facts.get("points", 0)) / elements)
-    if total_blocks < hardware.processors:
-        fill = hardware.processors / total_blocks
+    waves = blocks / (hardware.processors * resident)
+    tail = -(-waves // 1) / waves if waves > 1 else 1.0
+    if config.persistent:
+        tail *= 1.02  # the loop itself; where nothing else speaks for it, there is none
     passes = 1.0
     if kernel.form == "rows" and config.k < int(kernel.facts["row"]):
         passes = 2.0
-    return float(
-        kernel.bytes / hardware.bandwidth * waste * thin * fill**0.5 * passes / max(in_flight, 0.05)
-    )
+    cost = kernel.bytes / hardware.bandwidth * grid_points(kernel, config) * thin * passes * tail
+    joined = split * int(kernel.facts["points"]) * 8 / hardware.bandwidth + 3e-6
+    return float(cost / max(in_flight, 0.01) + (joined if split > 1 else 0.0))

@@ -15,6 +15,7 @@ from planish.codegen.triton.nodes import Guarded, accesses_of
 from planish.codegen.triton.places import Dim
 from planish.codegen.triton.plan import (
     reads_of,
+    unlike,
 )
 from planish.codegen.triton.scope import Scope
 from planish.codegen.triton.source import (
@@ -95,20 +96,21 @@ def _split(
     shape = (config.split, *(stage.extents[a] for a in free))
     parts = Tensor(f"{stage.out.tensor.name}_parts", shape, found.accumulator)
     tensors = (*dict.fromkeys(a.tensor for a in accesses_of(stage.body)), parts)
-    code = Code({t.name for t in tensors} | {name, "part"})
+    axis = unlike("part", set(stage.all_axes))
+    code = Code({t.name for t in tensors} | {name, axis})
     dims = _Dims.of(found, config)
-    part = Dim("part", (("part", config.split),))
-    out = Access(parts, tuple(Index(((a, 1),)) for a in ("part", *free)))
-    axes = ("part", *free)
-    extents = {**stage.extents, "part": config.split}
+    part = Dim("part", ((axis, config.split),))
+    out = Access(parts, tuple(Index(((a, 1),)) for a in (axis, *free)))
+    axes = (axis, *free)
+    extents = {**stage.extents, axis: config.split}
     partial = Stage(f"{stage.name}_parts", out, axes, stage.bound, "sum", stage.body, None, extents)
     grid = _emit(code, found, dims, config, strides, partial, part)
     first = _source(code, found, config, tensors, grid, name, (parts.name,))
     value: Expr = Access(parts, out.indices)
     total: Expr | None = stage.post
     adding = Stage(
-        stage.name, stage.out, stage.axes, ("part",), "sum", value, total,
-        {**{a: stage.extents[a] for a in stage.axes}, "part": config.split},
+        stage.name, stage.out, stage.axes, (axis,), "sum", value, total,
+        {**{a: stage.extents[a] for a in stage.axes}, axis: config.split},
     )  # fmt: skip
     return [first, emit_tile(adding, Config(), strides, f"{name}_add")]
 
@@ -214,20 +216,18 @@ def side(code: Code, scope: Scope, operand: Operand, type: Type, k: Dim, name: s
     """One operand of the dot in the dot's type, zero where k lies beyond the end."""
     inner = operand.value
     stored = operand.stored
-    zeroed = False
     if stored is not None and isinstance(inner, Access):
-        text, zeroed = _converted(code, scope.raw(inner), stored, type), True
+        text = _converted(code, scope.raw(inner), stored, type)
     elif stored is not None and isinstance(inner, Guarded) and inner.around.value == 0:
-        text, zeroed = _converted(code, scope.raw_guarded(inner), stored, type), True
+        text = _converted(code, scope.raw_guarded(inner), stored, type)
     else:
-        value = operand.value
-        text = scope.value(value)
-        if type.name != "f32":
+        text = scope.value(operand.value)
+        if k.masked:
+            text = f"tl.where({scope.mask([k])}, {text}, {'0.0' if type.is_float else '0'})"
+        if type.name in LAYOUTS:
+            text = f"{scope.stored(text, type)}.to({_F8[type.name]}, bitcast=True)"
+        elif type.name != "f32":
             text = f"({text}).to({triton_type(type)})"
-    if k.masked and not zeroed:
-        text = f"tl.where({scope.mask([k])}, {text}, 0.0)"
-        if type.name != "f32":
-            text = f"{text}.to({triton_type(type)})"
     fresh = code.fresh(name)
     code.line(f"{fresh} = {text}")
     return fresh

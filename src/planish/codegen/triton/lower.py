@@ -15,7 +15,7 @@ from planish.codegen.triton.match_rows import as_rows
 from planish.codegen.triton.plan import Plan, reads_of, simplify
 from planish.codegen.triton.rows import emit_rows
 from planish.codegen.triton.source import PRECISIONS, Config, KernelSource, Numbers
-from planish.codegen.triton.tiles import emit_tile
+from planish.codegen.triton.tiles import emit_tiles
 from planish.tensor.expr import Tensor
 from planish.tensor.program import Program, Stage
 
@@ -118,4 +118,4 @@ def _emit(
     contraction = as_contraction(group[0], numbers, strides)
     if contraction is not None:
         return emit_contraction(contraction, config, strides, name)
-    return [emit_tile(group[0], config, strides, name)]
+    return emit_tiles(group[0], config, strides, name)

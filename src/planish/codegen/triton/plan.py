@@ -227,7 +227,7 @@ def _fused(producer: Stage, reader: Stage) -> Stage | None:
     if any(producer.extents[a] != reader.extents[b] for a, b in zip(axes, asked, strict=True)):
         return None
     names = dict(zip(axes, asked, strict=True))
-    bound = {b: _unlike(b, set(reader.axes)) for b in producer.bound}
+    bound = {b: unlike(b, set(reader.axes)) for b in producer.bound}
     indices = {old: Index(((new, 1),)) for old, new in {**names, **bound}.items()}
     result: Expr = Accumulator(producer.body.type)
     if producer.post is not None:
@@ -248,7 +248,8 @@ def _under_guard(expr: Expr, tensor: Tensor) -> bool:
     return any(_under_guard(p, tensor) for p in parts_of(expr))
 
 
-def _unlike(name: str, taken: set[str]) -> str:
+def unlike(name: str, taken: set[str]) -> str:
+    """A name that looks like this one and is not taken."""
     while name in taken:
         name += "_"
     return name

@@ -72,7 +72,7 @@ def emit_rows(
     moved = sum(prod(t.shape) * t.type.size for t in tensors)
     domain = {
         "m": tuple(v for v in (1, 2, 4, 8, 16) if v <= pow2(count)),
-        "k": tuple(v for v in (512, 1024, 2048, 4096, 8192, pow2(length))
+        "k": tuple(v for v in sorted({512, 1024, 2048, 4096, 8192, pow2(length)})
                    if v < length or v == pow2(length)),
         "warps": (1, 2, 4, 8, 16),
         "persistent": (0, 264, 528),
@@ -81,7 +81,7 @@ def emit_rows(
         name, "rows", text, tensors, tuple(s.out.tensor.name for s in kept),
         (persistent or tiles, 1, 1), config,
         tuple(map(str, found.stages)), work, moved, domain,
-        {"tile_elements": config.m * config.k, "row": length, "type": "f32"},
+        {"points": count, "row": length, "type": "f32"},
     )  # fmt: skip
 
 

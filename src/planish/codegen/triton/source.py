@@ -209,12 +209,12 @@ HELPERS = {
         "    high = ((bits & 0x7F) | 0x4300).to(tl.bfloat16, bitcast=True)\n"
         "    return high - ((bits & 0x80) | 0x4300).to(tl.bfloat16, bitcast=True)"
     ),
-    # The exponent's bias is 8 less than that of f16; 0x7F is NaN.
+    # The exponent's bias is 8 less than that of f16; 0x7F, which would be 480, is NaN.
     "_f8e4m3_to_f16": (
-        "def _f8e4m3_to_f16(x):\n    bits = x.to(tl.uint16)\n"
-        "    nan = tl.where((bits & 0x7F) == 0x7F, 0x7E00, 0).to(tl.uint16)\n"
-        "    half = ((bits & 0x80) << 8) | ((bits & 0x7F) << 7) | nan\n"
-        "    return half.to(tl.float16, bitcast=True) * 256.0"
+        "def _f8e4m3_to_f16(x):\n"
+        "    half = ((x.to(tl.int8, bitcast=True).to(tl.int16) << 8) >> 1) & -16385\n"
+        "    value = half.to(tl.int16).to(tl.float16, bitcast=True) * 256.0\n"
+        '    return tl.where(tl.abs(value) > 448.0, float("nan"), value).to(tl.float16)'
     ),
     "_f8e5m2_to_f16": (
         "def _f8e5m2_to_f16(x):\n    return (x.to(tl.uint16) << 8).to(tl.float16, bitcast=True)"

@@ -1,17 +1,20 @@
 """One statement as one kernel of tiles: elementwise ones, reductions, contractions of any semiring.
 
 Output points are spread over the grid as one dimension, or as two where operands run along
-different axes (a transposition, a min-plus product); a reduction adds a last dimension.
+different axes (a transposition, a min-plus product); a reduction adds a last dimension. Where a
+long reduction has few points, blocks of their own reduce parts of it, and a second kernel joins
+these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
 from planish.codegen.triton.finish import arguments, finish
 from planish.codegen.triton.places import Dim
-from planish.codegen.triton.plan import reads_of
+from planish.codegen.triton.plan import reads_of, unlike
 from planish.codegen.triton.scope import Scope, combined, neutral
 from planish.codegen.triton.source import (
     Code,
@@ -22,19 +25,63 @@ from planish.codegen.triton.source import (
     pow2,
     row_major_elements,
 )
-from planish.tensor.expr import Access
+from planish.tensor.expr import Access, Index, Tensor
 from planish.tensor.program import Stage
+
+_FEW = 64  # blocks that leave most of a GPU idle
+
+
+def emit_tiles(
+    stage: Stage, given: Config, strides: Mapping[str, tuple[int, ...]], name: str
+) -> list[KernelSource]:
+    """The kernel of one statement; with parts of its reduction a second one that joins them."""
+    whole = emit_tile(stage, given, strides, name)
+    split = given.split or _parts(stage, whole)
+    if split < 2 or not stage.reduce or stage.modulo:
+        return [whole]
+    config = replace(whole.config, split=split)
+    own = unlike("part", set(stage.all_axes))
+    parts = Tensor(
+        f"{stage.out.tensor.name}_parts", (split, *(stage.extents[a] for a in stage.axes)),
+        stage.body.type,
+    )  # fmt: skip
+    axes = (own, *stage.axes)
+    out = Access(parts, tuple(Index(((a, 1),)) for a in axes))
+    partial = Stage(
+        f"{stage.name}_parts", out, axes, stage.bound, stage.reduce, stage.body, None,
+        {**stage.extents, own: split},
+    )  # fmt: skip
+    joining = Stage(
+        stage.name, stage.out, stage.axes, (own,), stage.reduce, Access(parts, out.indices),
+        stage.post, {**{a: stage.extents[a] for a in stage.axes}, own: split},
+    )  # fmt: skip
+    first = emit_tile(partial, config, strides, name, Dim("part", ((own, split),)))
+    return [first, emit_tile(joining, Config(), strides, f"{name}_add")]
+
+
+def _parts(stage: Stage, whole: KernelSource) -> int:
+    """Parts by rule: as many as keep a GPU busy, each of four tiles at least."""
+    if not stage.reduce or prod(whole.grid) > _FEW or not whole.config.k:
+        return 1
+    tiles = prod(stage.extents[b] for b in stage.bound) // whole.config.k
+    split = 1
+    while split * prod(whole.grid) < 512 and tiles >= split * 8:
+        split *= 2
+    return split
 
 
 def emit_tile(
-    stage: Stage, given: Config, strides: Mapping[str, tuple[int, ...]], name: str
-) -> KernelSource:
-    """The kernel of one statement."""
+    stage: Stage, given: Config, strides: Mapping[str, tuple[int, ...]], name: str,
+    part: Dim | None = None,
+) -> KernelSource:  # fmt: skip
+    """The kernel of one statement; `part` is the axis of partial results, if any."""
     tensors = arguments(stage)
-    batch, rows, columns = _split_axes(stage, strides)
+    apart = part.axes[0][0] if part else ""
+    batch, rows, columns = _split_axes(stage, strides, apart)
     config = given.over(_default(stage, rows, columns))
     code = Code({argument(t.name) for t in tensors} | {name})
     extents = stage.extents
+    per = 0
 
     def dim(label: str, axes: tuple[str, ...], block: str, length: int) -> Dim:
         return Dim(label, tuple((a, extents[a]) for a in axes), block, length)
@@ -45,9 +92,15 @@ def emit_tile(
     bound = dim("k", stage.bound, "BLOCK_K", config.k) if stage.reduce else None
     tile = [d for d in (first, last, bound) if d is not None]
     reads = [*reads_of(stage), stage.out]
-    scope = Scope(code, tile, [outer] if outer else [], strides, reads)
+    if part and bound:
+        per = -(-bound.extent // (config.k * config.split)) * config.k
+        bound = replace(bound, always=per * config.split != bound.extent)
+        tile[-1] = bound
+    scope = Scope(code, tile, [d for d in (outer, part) if d is not None], strides, reads)
     if outer:
         scope.define(outer, "tl.program_id(1)")
+    if part:
+        scope.define(part, "tl.program_id(2)")
     tiles = [-(-d.extent // d.length) for d in (first, last) if d is not None]
     if first and last:
         code.line("pid = tl.program_id(0)")
@@ -59,25 +112,28 @@ def emit_tile(
         value = scope.value(stage.body)
         scope.store(stage.out, value)
     else:
-        _reduction(code, scope, stage, bound, tile)
+        _reduction(code, scope, stage, bound, tile, scope.index_of(part) if part else "", per)
     blocks = {d.block: d.length for d in tile}
     text = code.module(name, [argument(t.name) for t in tensors], blocks, str(stage))
-    grid = (prod(tiles), outer.extent if outer else 1, 1)
+    grid = (prod(tiles), outer.extent if outer else 1, config.split if part else 1)
     work = prod(extents[a] for a in stage.all_axes) * (1 + bool(stage.reduce))
     moved = sum(prod(t.shape) * t.type.size for t in tensors)
     return KernelSource(
         name, "tile", text, tensors, (stage.out.tensor.name,), grid, config, (str(stage),), work,
         moved, _domain(stage, first, last, bound),
-        {"tile_elements": prod(d.length for d in tile), "type": stage.body.type.name},
+        {"points": prod(extents[a] for a in (*batch, *rows, *columns)),
+         "type": stage.body.type.name},
     )  # fmt: skip
 
 
-def _reduction(code: Code, scope: Scope, stage: Stage, bound: Dim, tile: list[Dim]) -> None:
-    """Partial results side by side in a tile, joined at the end."""
+def _reduction(
+    code: Code, scope: Scope, stage: Stage, bound: Dim, tile: list[Dim], part: str, per: int
+) -> None:
+    """Partial results side by side in a tile, joined at the end; of `per` elements of a part."""
     axis = len(tile) - 1
     type = stage.body.type
     start = neutral(stage.reduce, type)
-    whole = bound.length >= bound.extent
+    whole = bound.length >= bound.extent and not part
     shape = ", ".join(d.block for d in tile)
     modulo = stage.modulo
     word = computed_type(type)
@@ -100,7 +156,8 @@ def _reduction(code: Code, scope: Scope, stage: Stage, bound: Dim, tile: list[Di
         scope.load_all(stage.body, bound)
         begin = f"tl.full(({shape},), {_plain(start)}, {word})"
         code.line(f"acc = {begin}")
-        with code.block(f"for start in range(0, {bound.extent}, BLOCK_K):"), scope.inner():
+        reach = f"{part} * {per}, {part} * {per} + {per}" if part else f"0, {bound.extent}"
+        with code.block(f"for start in range({reach}, BLOCK_K):"), scope.inner():
             scope.define(bound, "start")
             value = masked(scope.value(stage.body))
             code.line(f"acc = {combined(stage.reduce, 'acc', value, type)}")
@@ -129,11 +186,12 @@ def _modular(code: Code, scope: Scope, stage: Stage, bound: Dim, tile: list[Dim]
 
 
 def _split_axes(
-    stage: Stage, strides: Mapping[str, tuple[int, ...]]
+    stage: Stage, strides: Mapping[str, tuple[int, ...]], apart: str = ""
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Axes of the grid, of a tile's rows, and of its columns; the latter run along the output."""
     steps = _steps(stage.out, stage, strides)
-    axes = tuple(sorted(stage.axes, key=lambda a: (-steps[a], stage.axes.index(a))))
+    axes = tuple(a for a in stage.axes if a != apart)
+    axes = tuple(sorted(axes, key=lambda a: (-steps[a], stage.axes.index(a))))
     long = [a for a in axes if stage.extents[a] > 1]
     if len(long) < 2:
         return (), (), axes
@@ -208,4 +266,5 @@ def _domain(
     if bound is not None:
         deep = (4, 8, 16, 32) if rows is not None else (32, 128, 512, 1024, 2048, 4096)
         found["k"] = tuple(v for v in deep if v <= max(deep[0], pow2(bound.extent)))
+        found["split"] = tuple(v for v in (1, 8, 64, 256) if v == 1 or bound.extent >= 4096 * v)
     return found
