@@ -75,7 +75,8 @@ class Bench:
             shims = self.tree(name) / ".planish" / "shims"
             clang = {"CC": str(shims / "cc"), "CXX": str(shims / "c++"), **behind,
                      "PLANISH_CACHE": str(self.folder / "cache")}  # fmt: skip
-        return {**os.environ, **clang, "FLAGS": _FLAGS}
+        path = os.pathsep.join([str(self.tools), os.environ["PATH"]])
+        return {**os.environ, **clang, "FLAGS": _FLAGS, "PATH": path}
 
 
 def main() -> None:
@@ -120,11 +121,14 @@ def _arguments() -> argparse.Namespace:
 
 
 def tools(folder: Path) -> Path:
-    """clang and clang++ that link by lld, and the same for link-time optimisation."""
+    """clang and clang++ that link by lld, the same for link-time optimisation, and archivers."""
     folder.mkdir(parents=True, exist_ok=True)
     zig = Path(ziglang.__file__).parent / "zig"
     headers = f"-isystem {zig.parent}/lib/include"
     _script(folder / "ld.lld", f'exec {zig} ld.lld "$@"')
+    # Of the compiler's version, since archives of bitcode are read for their symbols.
+    for name in ("ar", "ranlib", "llvm-ar", "llvm-ranlib"):
+        _script(folder / name, f'exec {zig} {name.removeprefix("llvm-")} "$@"')
     for name, driver in (("clang", "gcc"), ("clang++", "g++")):
         for suffix, more in (("", ""), ("-lto", " -flto")):
             _script(

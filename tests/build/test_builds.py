@@ -107,6 +107,12 @@ def test_a_failing_build_keeps_its_exit_code(project: Path) -> None:
         record(["no-such-program"], project)
 
 
+def test_what_cmake_tries_the_compiler_with_is_no_unit(project: Path) -> None:
+    tried = "mkdir CMakeFiles && cd CMakeFiles && $CC -Os -I../inc -c ../util.c -o util.o"
+    code, found = record(["sh", "-c", tried], project)
+    assert code == 0 and not found.units and (project / "CMakeFiles" / "util.o").exists()
+
+
 def test_recordings_of_parallel_builds_lose_nothing(project: Path) -> None:
     commands = " & ".join(f"$CC -Iinc -c util.c -o {at}.o" for at in range(6))
     code, found = record(["sh", "-c", f"{commands} & wait"], project)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _LOCK = "planish.lock"
 # What a process that is to be as this one starts with: faster than -m.
 _START = "from planish.entry import main; main()"
+# Folders where CMake and Meson try the compiler out; they keep what they have built there.
+_PROBES = {"CMakeFiles", "meson-private"}
 _VARIABLES = {"cc": "CC", "c++": "CXX", "ld": "LD"}
 _NAMES = {
     "cc": ("clang", "cc", "gcc"), "c++": ("clang++", "c++", "g++"), "ld": ("ld", "ld.lld"),
@@ -45,6 +47,8 @@ def main(arguments: Sequence[str], ask_server: Callable[[list[str]], int | None]
     compiler = real_compiler(role, given)
     real = real_environment(given)
     if given.record:
+        if _PROBES & set(os.getcwd().split(os.sep)):  # noqa: PTH109, PTH206
+            return _hand_on(compiler, words, real)
         return _record(role, compiler, words, real, given.record)
     command = invocation.read(words)
     if command.problem:
