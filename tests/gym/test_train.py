@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,12 @@ import pytest
 from planish.base.errors import UsageError
 from planish.measure.machine import processor
 from planish.model.mlp import Mlp, load, save
+
+
+@pytest.fixture(autouse=True)
+def _no_old_gym(monkeypatch: pytest.MonkeyPatch) -> None:
+    """stable-baselines3 asks for `gym`'s version when it saves, and would find this folder."""
+    monkeypatch.setitem(sys.modules, "gym", None)
 
 
 def test_a_network_computes_and_survives_the_disk(tmp_path: Path) -> None:
@@ -44,6 +51,24 @@ def test_a_trained_policy_scores_alike_without_torch(
     features = np.random.default_rng(0).random((5, network.weights[0].shape[1]))
     chosen, _ = agent.predict(features.astype(np.float32), deterministic=True)  # type: ignore[attr-defined]
     assert network(features).argmax(1).tolist() == chosen.tolist()
+
+
+@pytest.mark.skipif(processor().vector < 32, reason="not an x86 machine with AVX2")
+@pytest.mark.filterwarnings("ignore")
+def test_a_training_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3")
+    from planish.gym.train import TrainSettings, train_loops
+
+    how = {"programs": 1, "groups": ("reduction",)}
+    out, said = tmp_path / "p.safetensors", []
+    train_loops(TrainSettings("dqn", steps=60, seconds=0.0, **how), out, said.append)
+    taken = load(out).card["taken"]
+    assert taken < 60 and "run again" in said[-1]
+    train_loops(TrainSettings("dqn", steps=60, **how), out, said.append)
+    assert 60 <= load(out).card["taken"] < 64 and f"{60 - taken} actions to go" in said[-1]
+    (tmp_path / "p.agent.zip").write_text("no")
+    with pytest.raises(UsageError, match="is no agent"):
+        train_loops(TrainSettings("dqn", steps=60, **how), out, said.append)
 
 
 def test_an_unknown_algorithm_is_refused(tmp_path: Path) -> None:

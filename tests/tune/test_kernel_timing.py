@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import pickle
-import random
 import statistics
-import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tensor.programs import make_case
 
 import planish as pl
 from planish.base.errors import PlanishError
@@ -22,13 +19,10 @@ from planish.measure.quiet import Conditions
 from planish.proc.pool import Call, Pool, Reply
 from planish.tensor.expr import Tensor
 from planish.tensor.program import Program, lower
-from planish.tensor.quick import evaluate_quick
-from planish.tensor.reference import evaluate
 from planish.tensor.schedule import Schedule
 from planish.tune import loops
 from planish.tune.kernel_evaluator import Floor, KernelEvaluator
 from planish.tune.kernel_requests import HANDLER, Measure, Measured
-from planish.tune.kernel_rounds import Rounds, decided, once
 from planish.tune.kernel_worker import Arena, Runner
 from planish.tune.loop_space import LoopSpace
 from planish.tune.roofline import least_operations, least_seconds
@@ -220,29 +214,6 @@ def test_operations_that_can_be_shared_do_not_count() -> None:
     assert least_operations(once) == 64 * 32 + 64
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_the_quick_reference_agrees_with_the_slow_one(seed: int) -> None:
-    case = make_case(seed)
-    wanted = evaluate(case.program, case.arrays)
-    found = evaluate_quick(case.program, case.arrays)
-    for name, values in wanted.items():
-        assert values.dtype == found[name].dtype
-        assert np.allclose(found[name], values, rtol=1e-5, atol=1e-5, equal_nan=True)
-
-
-def test_the_quick_reference_takes_large_stages_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    from planish.tensor import quick
-
-    monkeypatch.setattr(quick, "_POINTS", 100)
-    m, n, k = pl.axes("m n k")
-    a, b = pl.tensor("A", (13, 7)), pl.tensor("B", (7, 9))
-    program = lower([pl.define("C", [m, n], pl.min(k, a[m, k] + b[k, n]) * 2.0)])
-    numbers = np.random.default_rng(0)
-    arrays = {t.name: numbers.random(t.shape, np.float32) for t in program.inputs}
-    found, wanted = evaluate_quick(program, arrays), evaluate(program, arrays)
-    assert np.array_equal(found["C"], wanted["C"])
-
-
 def test_a_candidate_that_needs_more_workspace_does_not_take_the_baselines() -> None:
     program = lower([_product(48, 128, 64)])
     packed = Schedule.parse("tile C m=4 n=32 vector n\npack C B as n/32 k n")
@@ -251,36 +222,6 @@ def test_a_candidate_that_needs_more_workspace_does_not_take_the_baselines() -> 
     for _ in range(3):
         found = runner(Measure("p", plain, wide, 0.001, 1), {"p": pickle.dumps(program)})
         assert isinstance(found, Measured) and len(found.candidate) >= 3
-
-
-def test_rounds_without_the_processor_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    rounds = Rounds(Measure("p", b"", b"", 0.0, 1))
-    for at in range(6):
-        rounds.note(0, 1.0, True)
-        assert not rounds.ended, "a round is not over before both were called"
-        rounds.note(1, 50.0 if at % 2 else 1.1, at % 2 == 0)
-    assert rounds.times == [[1.0] * 3, [1.1] * 3] and rounds.ended
-    assert once(lambda: time.sleep(0.01), 1)[1] is False
-    assert any(once(lambda: sum(range(2000)), 1)[1] for _ in range(20))
-
-
-def test_what_is_slow_beyond_doubt_is_timedonce() -> None:
-    rounds = Rounds(Measure("p", b"", b"", 5.0, 1, enough=1.2))
-    rounds.note(0, 1.0, True)
-    rounds.note(1, 4.0, True)
-    assert rounds.ended
-
-
-def test_timing_ends_once_more_rounds_would_change_nothing() -> None:
-    draw = random.Random(0)
-    base = [1 + 0.01 * draw.random() for _ in range(20)]
-    twice = [2 * b for b in base]
-    assert decided(twice[:5], base[:5], 1.2, 0.0), "surely slower than what is enough"
-    assert not decided(twice[:4], base[:4], 1.2, 0.0), "four rounds say nothing"
-    assert not decided(twice, base, float("inf"), 0.0)
-    assert decided(twice, base, float("inf"), 0.01), "known precisely"
-    noisy = [b * draw.uniform(0.5, 2.0) for b in base]
-    assert not decided(noisy, base, 1.2, 0.01)
 
 
 def test_a_busy_machine_is_flagged_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,23 +1,22 @@
-"""`planish compile`: an einsum to machine code, with its loop nest, schedule and speed."""
+"""`planish compile`: a tensor program to machine code, with its loop nest, schedule and speed."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from planish.base.errors import UsageError
-from planish.cli.einsum_options import einsum_options
+from planish.cli.program_options import program_options, tensors_of
 
 if TYPE_CHECKING:
     from planish.tune.kernel_report import KernelReport
 
 
 @click.command("compile", no_args_is_help=True)
-@einsum_options
+@program_options
 @click.option("--modulo", type=int, default=None, help="Sums of integers modulo this number.")
 @click.option(
     "--schedule",
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 @click.option("--no-run", is_flag=True, help="Compile only; measure nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    einsum: str,
+    program: str,
     shape: str,
     type_name: str,
     semiring: str,
@@ -67,23 +66,27 @@ def command(
     no_run: bool,
     as_json: bool,
 ) -> None:
-    """Compile an einsum for given lengths; print its loops, its schedule and its speed.
+    """Compile PROGRAM; print its loops, its schedule and its speed.
+
+    PROGRAM is an einsum, or file.py:name for tensors that a Python file defines.
 
     \b
     planish compile "mk,kn->mn" --shape m=512,k=512,n=512
     planish compile "mk,kn->mn" --shape m=64,k=64,n=64 --semiring min-plus
     planish compile "bhqd,bhkd->bhqk" --shape b=2,h=8,q=128,k=128,d=64 --threads 2
     planish compile "mk,kn->mn" --shape m=64,k=64,n=64 -o gemm.o --header gemm.h
+    planish compile examples/blocks.py:mlp
     """
     from planish.base.config import pin_numpy
 
     pin_numpy(threads)
-    from planish.tune.kernel_report import compile_einsum, report_on
+    from planish.tune.kernel_report import report_on
+    from planish.tune.tensors import compile_program
 
     steps = _read(schedule) if schedule is not None else None
-    kernel = compile_einsum(
-        einsum, extents(shape), type_name, semiring=semiring, modulo=modulo, schedule=steps,
-        target=target, path=path, threads=threads,
+    tensors = tensors_of(program, shape, type_name, semiring, modulo)
+    kernel = compile_program(
+        tensors, schedule=steps, target=target, threads=threads, path=path,
     )  # fmt: skip
     if header is not None and output is None:
         raise UsageError("--header goes with an object file", hint="give -o kernel.o as well")
@@ -92,7 +95,7 @@ def command(
     if output is not None:
         kernel.save(output, header=header)
     found = report_on(
-        kernel, einsum, semiring=semiring, run=not no_run and target != "aarch64",
+        kernel, program if shape else "", semiring=semiring, run=not no_run and target != "aarch64",
         explain=explain, asm=asm,
     )  # fmt: skip
     wrote = [str(p) for p in (output, header) if p is not None]
@@ -122,19 +125,6 @@ def _show(found: KernelReport) -> None:
         rows.append(("against", found.against))
     for name, words in rows:
         print(f"{name:10}{words}")
-
-
-def extents(text: str) -> dict[str, int]:
-    """`m=512,k=512` as lengths by axis."""
-    found: dict[str, int] = {}
-    for word in text.split(","):
-        match = re.fullmatch(r"\s*([A-Za-z])\s*=\s*(\d{1,9})\s*", word)
-        if match is None:
-            raise UsageError(f"cannot read the length '{word}'", hint="write m=512,k=512,n=512")
-        if match[1] in found:
-            raise UsageError(f"the axis '{match[1]}' is given twice")
-        found[match[1]] = int(match[2])
-    return found
 
 
 def _read(path: Path) -> Any:

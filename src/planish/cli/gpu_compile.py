@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planish.base.errors import UsageError
+from planish.cli.program_options import program_name, tensors_of
 
 if TYPE_CHECKING:
-    from planish.tensor.expr import Tensor
     from planish.tune.gpu_kernels import GpuKernel
 
 
@@ -85,7 +85,7 @@ def command(
     from planish.tune.gpu_kernels import gpu_kernel, parse_recipe
     from planish.tune.gpu_space import best_by_estimate, entry, from_lock
 
-    tensors = program_tensors(program, shape, type_name, semiring)
+    tensors = tensors_of(program, shape, type_name, semiring)
     name = program_name(program, shape, type_name)
     if replay and lock is None:
         raise UsageError("--replay takes the tiles from a lockfile", hint="--lock planish.lock")
@@ -151,52 +151,6 @@ def _work(
         for b, k in zip(built, kernel.kernels, strict=True)
     ]
     return found
-
-
-def program_name(program: str, shape: str, type_name: str) -> str:
-    """How a lockfile calls the program."""
-    return f"{program} {shape} {type_name}".strip() if shape else program
-
-
-def program_tensors(
-    program: str, shape: str, type_name: str, semiring: str
-) -> Tensor | list[Tensor]:
-    """The tensors that PROGRAM and its options name."""
-    name, _, attribute = program.rpartition(":")
-    if name.endswith(".py"):
-        return load_tensors(Path(name), attribute)
-    if program.endswith(".py"):
-        raise UsageError(f"{program} names no tensor", hint=f"write {program}:name")
-    if not shape:
-        raise UsageError("the einsum needs the lengths of its axes", hint="--shape m=64,k=64,n=64")
-    from planish.cli.compile import extents
-    from planish.tune.kernel_report import einsum_tensor
-
-    return einsum_tensor(program, extents(shape), type_name, semiring=semiring)
-
-
-def load_tensors(path: Path, name: str) -> Tensor | list[Tensor]:
-    """Tensors that a Python file has under a name, or that a function of that name returns."""
-    import runpy
-
-    from planish.base.errors import unknown
-    from planish.base.files import read_bytes
-    from planish.tensor.expr import Tensor
-
-    read_bytes(path)
-    try:
-        names = runpy.run_path(str(path))
-    except Exception as error:
-        raise UsageError(f"{path} fails: {type(error).__name__}: {error}") from error
-    if name not in names:
-        raise unknown("name", name, [n for n in names if not n.startswith("_")])
-    found = names[name]
-    if callable(found) and not isinstance(found, Tensor):
-        found = found()
-    several = list(found) if isinstance(found, list | tuple) else [found]
-    if not several or not all(isinstance(t, Tensor) for t in several):
-        raise UsageError(f"{path}:{name} gives no tensors", hint="define() makes one")
-    return several
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -88,9 +88,9 @@ def command(
     planish gpu tune model.py:attention --target hip:gfx942 --count 20 --jobs 4
     """
     from planish.base.files import check_writable
-    from planish.cli.gpu_compile import program_name, program_tensors
+    from planish.cli.program_options import program_name, tensors_of
 
-    tensors = program_tensors(program, shape, type_name, semiring)
+    tensors = tensors_of(program, shape, type_name, semiring)
     name = program_name(program, shape, type_name)
     if lock is not None:
         check_writable(lock)

@@ -174,6 +174,7 @@ def kernels(
     "--held-out", type=click.Path(path_type=Path), default=None,
     help="A file with the identities of shapes that must not be learned from.",
 )  # fmt: skip
+@click.option("--seconds", type=float, default=None, help="Stop after so long; run again to go on.")
 @click.option("--seed", default=0, show_default=True)
 def loops(
     out: Path,
@@ -182,6 +183,7 @@ def loops(
     programs: int,
     reward: str,
     held_out: Path | None,
+    seconds: float | None,
     seed: int,
 ) -> None:
     """Train a policy over cursor actions by reinforcement learning (extra planish[learn]).
@@ -196,7 +198,10 @@ def loops(
     from planish.tune.learn_kernels import read_identities
 
     identities = tuple(read_identities(held_out)) if held_out is not None else ()
-    settings = TrainSettings(algorithm, steps, programs, reward, seed, identities)
+    settings = TrainSettings(
+        algorithm, steps, programs, reward, seed, identities,
+        seconds=float("inf") if seconds is None else seconds,
+    )  # fmt: skip
     train_loops(settings, out, print)
     print(f"wrote {out}")
 

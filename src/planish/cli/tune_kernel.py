@@ -1,4 +1,4 @@
-"""`planish tune-kernel`: the fastest schedule of an einsum on this machine."""
+"""`planish tune-kernel`: the fastest schedule of a tensor program on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from planish.cli.einsum_options import einsum_options
+from planish.cli.program_options import program_options, tensors_of
 from planish.cli.workers_option import workers_option
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("tune-kernel", no_args_is_help=True)
-@einsum_options
+@program_options
 @click.option(
     "--budget",
     default="2s",
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 @click.option("--no-store", is_flag=True, help="Neither use nor keep earlier measurements.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    einsum: str,
+    program: str,
     shape: str,
     type_name: str,
     semiring: str,
@@ -73,7 +73,10 @@ def command(
     no_store: bool,
     as_json: bool,
 ) -> None:
-    """Search for the fastest schedule of an einsum on this machine.
+    """Search for the fastest schedule of PROGRAM on this machine.
+
+    PROGRAM is an einsum, or file.py:name for tensors that a Python file defines: of several
+    statements, the search also decides which are computed inside the loops of others.
 
     The rules' schedule is the baseline; at the end the winner is measured against it again, in
     turn, and kept only where it is faster beyond the noise. Ctrl-C keeps the best so far.
@@ -81,18 +84,17 @@ def command(
     \b
     planish tune-kernel "mk,kn->mn" --shape m=100,k=100,n=100
     planish tune-kernel "mk,kn->mn" --shape m=64,k=64,n=4096 --budget 10s -o schedule.txt
+    planish tune-kernel examples/blocks.py:attention --budget 10s
     """
     from planish.base.files import write_atomic
-    from planish.cli.compile import extents
     from planish.cli.opt_run import live_display
     from planish.store.lockfile import update
-    from planish.tune.kernel_report import einsum_tensor
     from planish.tune.loops import tune_kernel
 
-    tensor = einsum_tensor(einsum, extents(shape), type_name, semiring=semiring)
+    tensors = tensors_of(program, shape, type_name, semiring)
     with live_display(quiet=as_json) as live:
         found = tune_kernel(
-            tensor, budget=budget, policy=policy, seed=seed, target=target, cold=cold,
+            tensors, budget=budget, policy=policy, seed=seed, target=target, cold=cold,
             store=not no_store, loaded=loaded, offline=offline, machine=machine, workers=workers,
             progress=live,
         )  # fmt: skip
@@ -101,7 +103,7 @@ def command(
         write_atomic(output, f"{found.schedule}\n")
         wrote.append(str(output))
     if lock is not None:
-        update(lock, [found.entry(f"einsum {einsum} {shape} {type_name}")])
+        update(lock, [found.entry(f"einsum {program} {shape} {type_name}" if shape else program)])
         wrote.append(str(lock))
     if as_json:
         low, middle, high = found.ratio

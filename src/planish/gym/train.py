@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from planish.base.errors import PlanishError, unknown
+from planish.base.errors import PlanishError, UsageError, unknown
+from planish.base.files import write_atomic
 from planish.gym.env import PlanEnv
 from planish.gym.loops import make_loops
 from planish.measure.machine import processor
@@ -29,6 +32,7 @@ class TrainSettings:
 
     steps     actions of all episodes together
     programs  how many training programs; `held_out` are identities that must not be among them
+    seconds   stop after so long; another run with the same `out` goes on from its checkpoint
     reward    `rate` (GFLOP/s over the peak, LoopTune's) or `log` (of the time)
     """
 
@@ -39,10 +43,14 @@ class TrainSettings:
     seed: int = 0
     held_out: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    seconds: float = float("inf")
 
 
 def train_loops(settings: TrainSettings, out: Path, say: Say) -> Mlp:
-    """Train, write the network with its card, and return it; raises PlanishError without SB3."""
+    """Train, write the network with its card, and return it; raises PlanishError without SB3.
+
+    The agent itself is kept beside it (`OUT.agent.zip`), for a later run to go on with.
+    """
     if settings.algorithm not in ALGORITHMS:
         raise unknown("algorithm", settings.algorithm, ALGORITHMS)
     try:
@@ -57,14 +65,39 @@ def train_loops(settings: TrainSettings, out: Path, say: Say) -> Mlp:
         groups=settings.groups, reward=settings.reward,
     )  # fmt: skip
     try:
-        agent = _agent(sb3, env, settings)
-        say(f"{settings.algorithm}: {settings.steps} actions on {settings.programs} programs")
-        agent.learn(total_timesteps=settings.steps)
+        agent = _begin(sb3, env, settings, _checkpoint(out))
+        left = max(0, settings.steps - agent.num_timesteps)
+        say(f"{settings.algorithm}: {left} actions to go on {settings.programs} programs")
+        end = time.monotonic() + settings.seconds
+        agent.learn(left, callback=lambda *_: time.monotonic() < end, reset_num_timesteps=False)
+        held = io.BytesIO()
+        agent.save(held)
+        write_atomic(_checkpoint(out), held.getvalue())
     finally:
         env.close()
-    network = export(agent, _card(env, settings))
+    if agent.num_timesteps < settings.steps:
+        say(f"stopped after {agent.num_timesteps} of {settings.steps}; run again to go on")
+    network = export(agent, _card(env, settings) | {"taken": agent.num_timesteps})
     save(network, out)
     return network
+
+
+def _checkpoint(out: Path) -> Path:
+    return out.with_suffix(".agent.zip")
+
+
+def _begin(sb3: Any, env: PlanEnv, settings: TrainSettings, checkpoint: Path) -> Any:
+    """The agent of an earlier run, or a new one."""
+    if not checkpoint.exists():
+        return _agent(sb3, env, settings)
+    try:
+        held = io.BytesIO(checkpoint.read_bytes())
+        return getattr(sb3, settings.algorithm.upper()).load(held, env, device="cpu")
+    except (ValueError, KeyError, OSError, AttributeError, AssertionError) as error:
+        raise UsageError(
+            f"{checkpoint} is no agent that this training can go on with: {error}",
+            hint="remove it, or choose another --out",
+        ) from error
 
 
 def _agent(sb3: Any, env: PlanEnv, settings: TrainSettings) -> Any:

@@ -15,7 +15,7 @@ from planish.tensor.einsum import einsum_program, extents_of, parse_spec
 from planish.tensor.expr import Tensor
 from planish.tensor.types import BF16, Type, type_of
 from planish.tune.roofline import Roofline, measure_kernel
-from planish.tune.tensors import Kernel, compile_program
+from planish.tune.tensors import Kernel
 
 Array = np.ndarray[Any, Any]
 
@@ -72,27 +72,10 @@ def einsum_tensor(
     return einsum_program(spec, shapes, types, semiring=semiring, modulo=modulo)
 
 
-def compile_einsum(
-    text: str,
-    extents: Mapping[str, int],
-    type_name: str,
-    *,
-    semiring: str,
-    modulo: int | None,
-    schedule: str | None,
-    target: str,
-    path: str,
-    threads: int,
-) -> Kernel:
-    """The kernel of an einsum string for these lengths."""
-    tensor = einsum_tensor(text, extents, type_name, semiring=semiring, modulo=modulo)
-    return compile_program(tensor, schedule=schedule, target=target, threads=threads, path=path)
-
-
 def report_on(
     kernel: Kernel, text: str, *, semiring: str, run: bool, explain: bool, asm: bool
 ) -> KernelReport:
-    """Compile, and measure where `run` says so."""
+    """Compile, and measure where `run` says so; `text` is the einsum, if it is one."""
     if kernel.target != "aarch64":
         kernel.native()
     ledger = kernel.ledger
@@ -102,7 +85,11 @@ def report_on(
     if run:
         arrays = _arrays(kernel)
         line = measure_kernel(kernel, arrays)
-        if semiring == "sum-product" and not any(t.type is BF16 for t in kernel.program.inputs):
+        if (
+            text
+            and semiring == "sum-product"
+            and not any(t.type is BF16 for t in kernel.program.inputs)
+        ):
             ratio = _ratio(kernel, text, arrays)
             against = (
                 f"numpy.einsum takes {ratio[1]:.2f} times as long "
