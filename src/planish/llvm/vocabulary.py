@@ -110,7 +110,8 @@ def generate(
     pool.keep("smoke", _data("smoke.ll"))
     job = Job("smoke", Target(_TRIPLES.get(architecture, "")))
     attributes = _both(passes.get("attributes", {}), architecture)
-    words = _both(options, architecture)
+    barred = options.get("denied for", {}).get(architecture, {})
+    words = [word for word in _both(options, architecture) if word not in barred]
     if architecture not in pool.info.targets:
         job = Job("smoke", Target(), clang=_generator(architecture, front_end))
         words = words if job.clang else []
@@ -129,7 +130,7 @@ def generate(
     for word in words:
         trials[word] = [_call(job, Recipe((level,), (word,)))]
     rejected = _rejected(pool, trials)
-    refused = {**passes.get("denied", {}), **options.get("denied", {})}
+    refused = {**passes.get("denied", {}), **options.get("denied", {}), **barred}
     denied = {f"{name} (denied)": why for name, why in refused.items()}
     module = [f"function({e})" for e in passes["function"]]
     return Vocabulary(
