@@ -8,23 +8,20 @@ the program occupies when it is loaded. `.text` alone would flatter: outlining m
 from __future__ import annotations
 
 import io
-import struct
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from planish.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 _SHF_ALLOC = 2
 # lld's filler between what becomes read-only and the next page: up to 4 KiB that hold nothing, and
 # grow where a section before them shrinks.
 _FILLER = ".relro_padding"
 _ELF_MAGIC = b"\x7fELF"
-# Bytes of the identification, and where the table's offset and its three sizes stand in a header.
-_EI_CLASS, _EI_DATA, _CLASS_64, _LITTLE_ENDIAN = 4, 5, 2, 1
-_PLACES_64, _PLACES_32 = (0x28, 0x3A), (0x20, 0x2E)
-# Fields of a section header; SHN_XINDEX and SHT_NOBITS.
-_NAME, _TYPE, _FLAGS, _OFFSET, _SIZE, _LINK = 0, 1, 2, 4, 5, 6
-_ELSEWHERE, _SHT_NOBITS = 0xFFFF, 8
 _WASM_MAGIC = b"\0asm\1\0\0\0"
 _WASM_SECTIONS = {
     1: "type", 2: "import", 3: "function", 4: "table", 5: "memory", 6: "global",
@@ -57,9 +54,13 @@ def measure_object(data: bytes, *, functions: bool = True) -> Sizes:
         return Sizes(_wasm_sections(data), {})
     if not data.startswith(_ELF_MAGIC):
         raise UsageError("neither an ELF nor a WebAssembly object", hint="these two are measured")
+    # Imported here, since a replay measures in its workers only and has not the time.
+    from elftools.elf.elffile import ELFFile
+
     try:
-        sections = _elf_sections(data)
-        return Sizes(sections, _functions(data) if functions else {})
+        elf = ELFFile(io.BytesIO(data))
+        sections = _elf_sections(elf, len(data))
+        return Sizes(sections, _functions(elf) if functions else {})
     except UsageError:
         raise
     except Exception as error:
@@ -67,13 +68,10 @@ def measure_object(data: bytes, *, functions: bool = True) -> Sizes:
         raise _damaged(f"the ELF file cannot be read: {error or type(error).__name__}") from error
 
 
-def _functions(data: bytes) -> dict[str, int]:
-    # Imported here: a replay measures no functions, and has not the time.
-    from elftools.elf.elffile import ELFFile
+def _functions(elf: ELFFile) -> dict[str, int]:
+    from planish.measure.functions import function_bytes  # a replay measures none
 
-    from planish.measure.functions import function_bytes
-
-    return function_bytes(ELFFile(io.BytesIO(data)))
+    return function_bytes(elf)
 
 
 def allocated_bytes(data: bytes) -> int:
@@ -81,30 +79,19 @@ def allocated_bytes(data: bytes) -> int:
     return measure_object(data, functions=False).allocated
 
 
-def _elf_sections(data: bytes) -> dict[str, int]:
-    """By the section header table (System V ABI, chapter 4); a library takes ten times as long."""
+def _elf_sections(elf: ELFFile, size: int) -> dict[str, int]:
     found: Counter[str] = Counter()
-    wide, order = data[_EI_CLASS] == _CLASS_64, "<" if data[_EI_DATA] == _LITTLE_ENDIAN else ">"
-    places, header = (_PLACES_64, "IIQQQQIIQQ") if wide else (_PLACES_32, "10I")
-    table = struct.unpack_from(order + ("Q" if wide else "I"), data, places[0])[0]
-    size, count, names = struct.unpack_from(f"{order}3H", data, places[1])
-    if not table:
+    if not elf.num_sections():
         raise _damaged("the ELF file has no section table")
-    first = struct.unpack_from(order + header, data, table)
-    # What does not fit into 16 bits stands in the first header.
-    count, names = count or first[_SIZE], first[_LINK] if names == _ELSEWHERE else names
-    headers = [struct.unpack_from(order + header, data, table + at * size) for at in range(count)]
-    texts = headers[names][_OFFSET]
-    for each in headers:
-        if not each[_FLAGS] & _SHF_ALLOC or not each[_SIZE]:
+    for section in elf.iter_sections():
+        if not section["sh_flags"] & _SHF_ALLOC or not section["sh_size"]:
             continue
-        start = texts + each[_NAME]
-        name = data[start : data.index(b"\0", start)].decode(errors="surrogateescape")
-        if name == _FILLER:
+        if section.name == _FILLER:
             continue
-        if each[_TYPE] != _SHT_NOBITS and each[_OFFSET] + each[_SIZE] > len(data):
+        inside = section["sh_type"] == "SHT_NOBITS"
+        if not inside and section["sh_offset"] + section["sh_size"] > size:
             raise _damaged("the ELF file is cut short")
-        found[name] += each[_SIZE]
+        found[section.name] += section["sh_size"]
     return dict(found)
 
 
