@@ -12,8 +12,7 @@ from planish.base.progress import Progress, Silent
 from planish.base.records import Budget
 from planish.llvm.requests import HANDLER, UNITS
 from planish.llvm.toolchain import find_library, find_toolchain
-from planish.proc.here import Here
-from planish.proc.pool import Pool
+from planish.tune.workers import open_pool
 
 if TYPE_CHECKING:
     from planish.llvm.vocabulary import Vocabulary
@@ -98,7 +97,15 @@ class Session(Closing):
         here: bool = False,
     ) -> None:
         library, version, _ = find_library()
-        self.pool = _open_pool(str(library), jobs, workers, here)
+        self.pool = open_pool(
+            workers,
+            HANDLER,
+            str(library),
+            jobs=jobs,
+            seconds=_SECONDS_PER_BUILD,
+            memory=_BYTES_PER_WORKER,
+            here=here,
+        )
         self.pool.start()  # libLLVM is loaded while the front end is looked for and at work
         self.toolchain = find_toolchain(() if version else self.pool.info.version)
         self.store = store
@@ -131,13 +138,3 @@ class Session(Closing):
         self.pool.close()
         if self.store is not None:
             self.store.close()
-
-
-def _open_pool(library: str, jobs: int, workers: str, here: bool) -> Pool:
-    seconds, memory = _SECONDS_PER_BUILD, _BYTES_PER_WORKER
-    if workers:
-        from planish.tune.workers import open_pool  # a replay needs none
-
-        return open_pool(workers, HANDLER, library, jobs=jobs, seconds=seconds, memory=memory)
-    kind = Here if here else Pool
-    return kind(HANDLER, library, jobs=jobs, seconds=seconds, memory=memory)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import platform
 from typing import Any
 
-from planish import __version__
-from planish.measure.machine import processor
+from planish.proc.here import Here
 from planish.proc.pool import Pool
 
 _IDENTITY = "planish.tune.workers:identity"
@@ -15,12 +13,22 @@ _KERNEL_MEMORY = 8 << 30
 
 
 def open_pool(
-    workers: str, handler: str, argument: Any, *, jobs: int, seconds: float, memory: int
+    workers: str,
+    handler: str,
+    argument: Any,
+    *,
+    jobs: int,
+    seconds: float,
+    memory: int,
+    here: bool = False,
 ) -> Pool:
     """A pool of this machine, or of the Ray cluster that `workers` names (see `Cluster`).
 
+    here  one call in this very process instead (see `Here`)
     Raises UsageError where it names none, PlanishError where it cannot be used.
     """
+    if here:
+        return Here(handler, argument, seconds=seconds, memory=memory)
     if not workers:
         return Pool(handler, argument, jobs=jobs, seconds=seconds, memory=memory)
     from planish.proc.cluster import Cluster
@@ -30,6 +38,11 @@ def open_pool(
 
 def identity() -> dict[str, str]:
     """What must be the same on machines that share one search."""
+    import platform
+
+    from planish import __version__
+    from planish.measure.machine import processor  # a replay needs none of these
+
     return {
         "processor": processor().fingerprint, "Planish": __version__,
         "Python": platform.python_version(),
