@@ -9,36 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.pretended import Pretended
 
-from planish.tune.gpu_bench import Array, Contest, rank_correlation, run_contest
-
-
-class Pretended:
-    """Tensors are arrays; a call takes as long as it says."""
-
-    name = "pretended"
-
-    def __init__(self) -> None:
-        self.cost = 0.0
-        self.flushed = 0
-        self.order: list[str] = []
-        self.seen: list[float] = []
-
-    def put(self, array: Array, type_name: str) -> Array:
-        return np.array(array, np.float64)
-
-    def get(self, tensor: Array) -> Array:
-        return tensor.copy()
-
-    def poison(self, tensor: Array) -> None:
-        tensor.fill(np.nan)
-
-    def flush(self) -> None:
-        self.flushed += 1
-
-    def timed(self, call: Callable[[], object]) -> float:
-        call()
-        return self.cost
+from planish.tune.gpu_bench import Contest, rank_correlation, run_contest
 
 
 def contest(device: Pretended) -> Contest:

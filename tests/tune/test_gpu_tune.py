@@ -9,42 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.pretended import Pretended
 
 from planish.base.errors import UsageError
 from planish.cli.main import main
 from planish.tensor.reference import evaluate, load, store
 from planish.tune import gpu_tune
-from planish.tune.gpu_bench import Array
 from planish.tune.gpu_contests import matmul, softmax
 from planish.tune.gpu_kernels import GpuKernel
 from planish.tune.gpu_tune import Candidate, tune_gpu_kernel
 
 pytest.importorskip("triton")
-
-
-class Pretended:
-    """Tensors are arrays; a call takes as long as its kernel says."""
-
-    name = "pretended"
-
-    def __init__(self) -> None:
-        self.cost = 0.0
-
-    def put(self, array: Array, type_name: str) -> Array:
-        return np.array(array, np.float64)
-
-    def get(self, tensor: Array) -> Array:
-        return tensor.copy()
-
-    def poison(self, tensor: Array) -> None:
-        tensor.fill(np.nan)
-
-    def flush(self) -> None:
-        pass
-
-    def timed(self, call: Callable[[], object]) -> float:
-        call()
-        return self.cost
 
 
 def fit(rules: GpuKernel, candidate: Candidate, pool: object) -> Candidate:

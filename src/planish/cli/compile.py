@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("compile", no_args_is_help=True)
-@program_options
+@program_options()
 @click.option("--modulo", type=int, default=None, help="Sums of integers modulo this number.")
 @click.option(
     "--schedule",

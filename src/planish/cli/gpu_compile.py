@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planish.base.errors import UsageError
+from planish.cli.gpu_options import ARCHITECTURES, gpu_program_options, precision_option
 from planish.cli.program_options import program_name, tensors_of
 
 if TYPE_CHECKING:
@@ -17,28 +18,16 @@ if TYPE_CHECKING:
 
 
 @click.command("compile", no_args_is_help=True)
-@click.argument("program")
-@click.option("--shape", default="", metavar="m=512,k=512,n=512", help="Lengths of all axes.")
-@click.option(
-    "--type",
-    "type_name",
-    default="f16",
-    show_default=True,
-    help="Element type: f16, bf16, f32, f8e4m3, f8e5m2, i8, ..",
-)
-@click.option("--semiring", default="sum-product", show_default=True, help="As for compile.")
+@gpu_program_options
 @click.option(
     "--target", default="cuda:sm_90", show_default=True,
-    metavar="cuda:sm_80|cuda:sm_90|cuda:sm_100|hip:gfx90a|hip:gfx942", help="Architecture.",
+    metavar=ARCHITECTURES, help="Architecture.",
 )  # fmt: skip
 @click.option(
     "--tiles", multiple=True, metavar="'NAME: m=64 n=64 k=32 warps=4'",
     help="Tiles of one kernel, by its result; rules choose otherwise.",
 )  # fmt: skip
-@click.option(
-    "--precision", default="ieee", show_default=True, metavar="ieee|tf32|tf32x3|narrow",
-    help="Of products of f32; narrow also rounds computed factors to 16 bits.",
-)  # fmt: skip
+@precision_option
 @click.option("--rank", default=0, metavar="N", help="Show the N best tiles by the estimate.")
 @click.option("--best", is_flag=True, help="Take the tiles that the estimate ranks first.")
 @click.option("--check", is_flag=True, help="Run on the CPU by Triton's interpreter (slow).")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planish.base.errors import LockError, UsageError
+from planish.cli.gpu_options import ARCHITECTURES, gpu_program_options, precision_option
 
 if TYPE_CHECKING:
     from planish.tensor.expr import Tensor
@@ -17,18 +18,12 @@ if TYPE_CHECKING:
 
 
 @click.command("tune", no_args_is_help=True)
-@click.argument("program")
-@click.option("--shape", default="", metavar="m=512,k=512,n=512", help="Lengths of all axes.")
-@click.option("--type", "type_name", default="f16", show_default=True, help="Element type.")
-@click.option("--semiring", default="sum-product", show_default=True, help="As for compile.")
+@gpu_program_options
 @click.option(
-    "--target", default="", metavar="cuda:sm_80|cuda:sm_90|cuda:sm_100|hip:gfx90a|hip:gfx942",
+    "--target", default="", metavar=ARCHITECTURES,
     help="Architecture; this machine's GPU, else cuda:sm_90.",
 )  # fmt: skip
-@click.option(
-    "--precision", default="ieee", show_default=True, metavar="ieee|tf32|tf32x3|narrow",
-    help="Of products of f32.",
-)  # fmt: skip
+@precision_option
 @click.option(
     "--count",
     default=8,

@@ -15,33 +15,43 @@ if TYPE_CHECKING:
     from planish.tensor.expr import Tensor
 
 
-def program_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add PROGRAM, --shape, --type and --semiring: `program`, `shape`, `type_name`, `semiring`."""
-    for add in reversed(
-        (
-            click.argument("program"),
-            click.option(
-                "--shape", default="", metavar="m=512,k=512,n=512",
-                help="Lengths of all axes of the einsum.",
-            ),
-            click.option(
-                "--type",
-                "type_name",
-                default="f32",
-                show_default=True,
-                help="Element type of all operands: f32, f64, f16, bf16, i8, u8, i16, i32, i64, "
-                "bool.",
-            ),
-            click.option(
-                "--semiring",
-                default="sum-product",
-                show_default=True,
-                help="sum-product, min-plus, max-plus, max-times, or-and, xor-and.",
-            ),
-        )
-    ):  # fmt: skip
-        function = add(function)
-    return function
+_TYPES = "f32, f64, f16, bf16, i8, u8, i16, i32, i64, bool"
+_Command = Callable[..., Any]
+
+
+def program_options(type_name: str = "f32", types: str = _TYPES) -> Callable[[_Command], _Command]:
+    """Add PROGRAM, --shape, --type and --semiring: `program`, `shape`, `type_name`, `semiring`.
+
+    type_name  the default of --type
+    types      what its help names
+    """
+    options = (
+        click.argument("program"),
+        click.option(
+            "--shape", default="", metavar="m=512,k=512,n=512",
+            help="Lengths of all axes of the einsum.",
+        ),
+        click.option(
+            "--type",
+            "type_name",
+            default=type_name,
+            show_default=True,
+            help=f"Element type of all operands: {types}.",
+        ),
+        click.option(
+            "--semiring",
+            default="sum-product",
+            show_default=True,
+            help="sum-product, min-plus, max-plus, max-times, or-and, xor-and.",
+        ),
+    )  # fmt: skip
+
+    def add(function: _Command) -> _Command:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
 def tensors_of(

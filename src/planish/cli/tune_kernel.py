@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("tune-kernel", no_args_is_help=True)
-@program_options
+@program_options()
 @click.option(
     "--budget",
     default="2s",
