@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from planish.base.words import without
 from planish.build.words import (
     FOR_LINKER,
     FOR_LINKER_PREFIXES,
@@ -45,16 +46,12 @@ def expand(words: Sequence[str], depth: int = _DEEPEST) -> tuple[list[str], str]
 
 def without_linking(flags: Sequence[str]) -> list[str]:
     """The flags that a compiler without a link does not leave unused, and complain of."""
-    kept: list[str] = []
-    words = iter(flags)
-    for word in words:
-        if word in FOR_LINKER_VALUED:
-            next(words, None)
-        elif word in TAKES_VALUE:
-            kept += [word, *(value for value in [next(words, None)] if value is not None)]
-        elif word not in FOR_LINKER and not word.startswith(FOR_LINKER_PREFIXES):
-            kept.append(word)
-    return kept
+    return without(
+        flags,
+        valued=TAKES_VALUE,
+        dropped_valued=FOR_LINKER_VALUED,
+        dropped=lambda word: word in FOR_LINKER or word.startswith(FOR_LINKER_PREFIXES),
+    )
 
 
 def without_pch(flags: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from planish.base.errors import CompileError, UsageError
 from planish.base.files import read_bytes
+from planish.base.words import without
 from planish.llvm.toolchain import FrontEnd
 
 C_SUFFIXES = frozenset({".c", ".i"})
@@ -82,16 +83,15 @@ def read_module(
 
 def clean_flags(flags: Iterable[str]) -> tuple[str, ...]:
     """The user's flags without output choices, optimisation levels and link-time optimisation."""
-    kept: list[str] = []
-    words = iter(flags)
-    for word in words:
-        if word in _DROPPED_WITH_VALUE:
-            next(words, None)
-        elif word in _WITH_VALUE:
-            kept += [word, *(value for value in [next(words, None)] if value is not None)]
-        elif not (word in _DROPPED or word.startswith(_DROPPED_PREFIXES) or _is_level(word)):
-            kept.append(word)
-    return tuple(kept)
+    return tuple(
+        without(
+            flags, valued=_WITH_VALUE, dropped_valued=_DROPPED_WITH_VALUE, dropped=_chooses_output
+        )
+    )
+
+
+def _chooses_output(word: str) -> bool:
+    return word in _DROPPED or word.startswith(_DROPPED_PREFIXES) or _is_level(word)
 
 
 def asks_for_frames(flags: Iterable[str]) -> bool:
