@@ -150,8 +150,8 @@ def _idle(
 def _part(
     table: Table, state: HostState, mine: DeviceWork, holes: Intervals, numbers: range,
     beside: _Beside | None,
-) -> tuple[Ints, Ints, Narrow, npt.NDArray[np.uint8], Narrow, Narrow]:  # fmt: skip
-    """The columns of `Idle` for some gaps."""
+) -> tuple[npt.NDArray[Any], ...]:  # fmt: skip
+    """The six columns of `Idle` for some gaps."""
     left = holes.start[numbers.start : numbers.stop]
     right = holes.end[numbers.start : numbers.stop]
     gap: Narrow = np.arange(numbers.start, numbers.stop, dtype=index_type(len(holes)))
