@@ -104,7 +104,9 @@ PROJECTS = (
     ),
     Project(
         "tinyxml2", "meson, C++",
-        f"{_MESON} -Dtests=true -Ddefault_library=static -Dcpp_args=-fPIC . build", _NINJA[0],
+        # its flags in the environment are lost where it is given arguments of its own
+        f'{_MESON} -Dtests=true -Ddefault_library=static -Dcpp_args="-fPIC $FLAGS" . build',
+        _NINJA[0],
         "build/xmltest", "cd build && mkdir -p resources/out && ./xmltest > t.log || "
         "{ tail -30 t.log; exit 1; }", _NINJA[1],
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,3 +115,17 @@ def test_machines_that_differ_are_left_out(nodes: Any) -> None:
 def test_what_is_no_address_is_told(address: str) -> None:
     with pytest.raises(UsageError, match="names no cluster"):
         check_address(address)
+
+
+@pytest.mark.parametrize("address", ["ray://127.0.0.1:{port}", "127.0.0.1:{port}"])
+def test_where_nothing_listens_is_told_before_ray_tries_for_minutes(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("Ray was asked"))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nothing listens: no other process can have the port
+        address = address.format(port=taken.getsockname()[1])
+        with pytest.raises(PlanishError, match="cannot connect to the cluster"):
+            cluster.connect(address)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -98,3 +100,11 @@ def test_mistakes_are_told() -> None:
         pl.argmax([m, k], pl.tensor("Z", (1 << 16, 1 << 16), "i8")[m, k])
     with pytest.raises(UsageError, match="how long"):
         pl.position(k)
+
+
+@pytest.mark.parametrize("over", ["k", ["k"], ("m", "k")])
+@pytest.mark.parametrize("reduction", [pl.sum, pl.max, pl.any_, pl.argmax, pl.argmin])
+def test_the_name_of_an_axis_is_no_axis(reduction: Any, over: Any) -> None:
+    m, k = pl.axes("m k")
+    with pytest.raises(UsageError, match=r"'(m|k)' is no axis"):
+        reduction(over, pl.tensor("X", (3, 4))[m, k])

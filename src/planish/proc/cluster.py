@@ -9,6 +9,7 @@ reply is the same, since a call says everything that its reply depends on.
 from __future__ import annotations
 
 import importlib
+import socket
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from planish.proc.pool import Call, Pool, Reply
 
 LOCAL = "ray"  # the cluster of this machine, which is started where there is none
 _SECONDS_TO_START = 120.0
+_SECONDS_TO_ANSWER = 10.0
 _TRIES = 3
 _LESS_LOGGED: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 
@@ -255,6 +257,8 @@ def connect(address: str) -> Any:
         ) from None
     if ray.is_initialized():
         return ray
+    if address != LOCAL:
+        _knock(address)
     keep_ray_quiet()
     given: dict[str, Any] = {"address": address}
     if address == LOCAL:
@@ -263,11 +267,24 @@ def connect(address: str) -> Any:
         ray.init(**given, **_LESS_LOGGED)
     except (OSError, RuntimeError, ValueError) as error:
         why = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise PlanishError(
-            f"cannot connect to the cluster {address}: {why}",
-            hint="is it running? `ray status` there says so",
-        ) from None
+        raise _unreachable(address, why) from None
     return ray
+
+
+def _knock(address: str) -> None:
+    """Raises PlanishError where nothing listens: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_ANSWER).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, str(error)) from None
+
+
+def _unreachable(address: str, why: str) -> PlanishError:
+    return PlanishError(
+        f"cannot connect to the cluster {address}: {why}",
+        hint="is it running? `ray status` there says so",
+    )
 
 
 def _identity(function: str) -> Identity:

@@ -108,6 +108,16 @@ def gelu(x: Expr, *, approximate: bool = False) -> Expr:
     return 0.5 * x * (1.0 + erf(x * math.sqrt(0.5)))
 
 
+def axes_of(over: Axis | Sequence[Axis]) -> tuple[Axis, ...]:
+    """What a reduction is over; raises UsageError for what is no axis, such as its name alone."""
+    bound = (over,) if isinstance(over, Axis) else tuple(over)
+    for axis in bound:
+        if not isinstance(axis, Axis):
+            name = over if isinstance(over, str) else axis
+            raise UsageError(f"{name!r} is no axis", hint=f'axes("{name}") makes one')
+    return bound
+
+
 def reduce(
     name: str, over: Axis | Sequence[Axis], body: Expr, *, modulo: int | None = None
 ) -> Expr:
@@ -118,7 +128,7 @@ def reduce(
     """
     if name not in REDUCTIONS:
         raise unknown("reduction", name, list(REDUCTIONS))
-    bound = (over,) if isinstance(over, Axis) else tuple(over)
+    bound = axes_of(over)
     if modulo is not None and (name != "sum" or body.type.is_float or modulo < 2):
         raise UsageError("modulo is of sums of integers and at least 2")
     names = tuple(a.name for a in bound)

@@ -14,7 +14,7 @@ from planish.base.errors import UsageError
 from planish.base.hashing import digest
 from planish.tensor.expr import Access, Axis, Cast, Const, Expr, Tensor, axes, free_axes
 from planish.tensor.extents import infer_extents
-from planish.tensor.functions import define, equal, max, min, pad, where
+from planish.tensor.functions import axes_of, define, equal, max, min, pad, where
 from planish.tensor.program import Definition
 from planish.tensor.types import I32
 
@@ -53,7 +53,7 @@ def _extreme(
     over: Axis | Sequence[Axis],
     body: Expr,
 ) -> Expr:
-    bound = (over,) if isinstance(over, Axis) else tuple(over)
+    bound = axes_of(over)
     given = {a.name: a.extent for a in bound if a.extent is not None}
     extents = infer_extents(body, given)
     absent = [a.name for a in bound if a.name not in extents]
