@@ -15,12 +15,12 @@ from planish.build.invocation import Unit, parse, read, read_linker, without_pch
 @pytest.mark.parametrize(
     ("command", "unit"),
     [
-        ("-c a.c", Unit("a.c", "a.o", (), False)),
+        ("-Os -c a.c", Unit("a.c", "a.o", ("-Os",), False)),
         ("-O2 -c -o x/a.o src/a.cc -Iinc", Unit("src/a.cc", "x/a.o", ("-O2", "-Iinc"), False)),
-        ("-c a.c -oa.obj -I inc", Unit("a.c", "a.obj", ("-I", "inc"), False)),
-        ("-MMD -MF a.d -c a.c", Unit("a.c", "a.o", ("-MMD", "-MF", "a.d"), True)),
-        ("-D N=1 -c a.cpp", Unit("a.cpp", "a.o", ("-D", "N=1"), False)),
-        ("-target arm-none-eabi -c a.c", Unit("a.c", "a.o", ("-target", "arm-none-eabi"), False)),
+        ("-c a.c -O -oa.obj -I inc", Unit("a.c", "a.obj", ("-O", "-I", "inc"), False)),
+        ("-Oz -MMD -MF a.d -c a.c", Unit("a.c", "a.o", ("-Oz", "-MMD", "-MF", "a.d"), True)),
+        ("-D N=1 -O3 -c a.cpp", Unit("a.cpp", "a.o", ("-D", "N=1", "-O3"), False)),
+        ("-target armv7 -Os -c a.c", Unit("a.c", "a.o", ("-target", "armv7", "-Os"), False)),
     ],
 )  # fmt: skip
 def test_units(command: str, unit: Unit) -> None:
@@ -40,7 +40,14 @@ def test_units(command: str, unit: Unit) -> None:
     ],
 )  # fmt: skip
 def test_everything_else_is_handed_on(command: str) -> None:
-    assert parse(shlex.split(command)) is None
+    assert parse(["-Os", *shlex.split(command)]) is None
+
+
+@pytest.mark.parametrize("level", ["", "-O0", "-Og", "-Os -O0"])
+@pytest.mark.parametrize("rest", ["-c a.c", "a.c -o prog", "-c a.c b.cc"])
+def test_what_is_not_to_be_optimised_is_the_compilers(level: str, rest: str) -> None:
+    assert parse(shlex.split(f"{level} {rest}")) is None
+    assert "optimised" in read(shlex.split(f"{level} {rest}")).problem
 
 
 _WORDS = st.sampled_from(
@@ -68,8 +75,8 @@ def test_several_sources_are_several_units() -> None:
 
 
 def test_a_named_language_counts_where_the_name_says_the_same() -> None:
-    assert parse(shlex.split("-x c -c a.c")) == Unit("a.c", "a.o", (), False)
-    assert parse(shlex.split("-xc++ -c a.cc")) == Unit("a.cc", "a.o", (), False)
+    assert parse(shlex.split("-x c -O2 -c a.c")) == Unit("a.c", "a.o", ("-O2",), False)
+    assert parse(shlex.split("-xc++ -O2 -c a.cc")) == Unit("a.cc", "a.o", ("-O2",), False)
 
 
 def test_only_inputs_stand_behind_two_dashes() -> None:
@@ -104,7 +111,13 @@ def test_sources_that_are_compiled_and_linked_at_once_are_units() -> None:
     assert [u.source for u in command.units] == ["a.c", "b.cc"]
     assert {u.flags for u in command.units} == {("-O2", "-include", "h.h")}
     assert len({u.output for u in command.units}) == 2
-    for odd in ("-x c a.c -o p", "-MD a.c -o p", "-O0 a.c", "-flto a.c", "-fsanitize=address a.c"):
+    for odd in (
+        "-O2 -x c a.c -o p",
+        "-O2 -MD a.c -o p",
+        "-O0 a.c",
+        "-O2 -flto a.c",
+        "-O2 -fsanitize=address a.c",
+    ):
         assert read(shlex.split(odd)).problem, odd
 
 
@@ -112,11 +125,11 @@ def test_a_precompiled_header_is_its_header(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    command = read(shlex.split("-include-pch h.h.pch -c a.c"))
+    command = read(shlex.split("-include-pch h.h.pch -O2 -c a.c"))
     assert "no header beside it" in command.problem
     (tmp_path / "h.h").touch()
-    command = read(shlex.split("-include-pch h.h.pch -c a.c"))
-    assert not command.problem and command.units[0].flags == ("-include", "h.h")
+    command = read(shlex.split("-include-pch h.h.pch -O2 -c a.c"))
+    assert not command.problem and command.units[0].flags == ("-include", "h.h", "-O2")
 
 
 def test_a_precompiled_header_beside_its_header_is_left_out() -> None:
@@ -125,5 +138,5 @@ def test_a_precompiled_header_beside_its_header_is_left_out() -> None:
 
 
 def test_dependencies_asked_of_the_preprocessor_count() -> None:
-    unit = parse(shlex.split("-Wp,-MMD,a.d -c a.c"))
+    unit = parse(shlex.split("-Wp,-MMD,a.d -O2 -c a.c"))
     assert unit is not None and unit.dependencies

@@ -123,6 +123,8 @@ class _Reader:
         problem = self._instrument or ("-flto" if self._lto else "")
         if self._level in DEBUG_LEVELS:
             problem = problem or f"{self._level} asks for unoptimised code"
+        elif not self._level:
+            problem = problem or "without -Os or another -O the code is not to be optimised"
         if self._wrong_language():
             problem = problem or "-x says another language than the source's name"
         return problem
