@@ -48,6 +48,15 @@ def test_unknown_targets_are_refused(name: str) -> None:
         hardware_of(name)
 
 
+def test_rates_of_element_types() -> None:
+    for hardware in HARDWARE.values():
+        rate = hardware.rate
+        assert rate("bf16") == rate("f16") >= rate("tf32") >= rate("f32") == rate("i32")
+        assert rate("i8") >= rate("f8e4m3") == rate("f8e5m2") >= rate("f16")
+    assert HARDWARE["sm_80"].rate("f8e4m3") == HARDWARE["sm_80"].rate("f16")  # converted
+    assert HARDWARE["sm_90"].rate("f8e4m3") == HARDWARE["sm_90"].rate("i8")
+
+
 def _sass(*lines: str) -> str:
     code = [f"        /*{16 * n:04x}*/    {text} ;" for n, text in enumerate(lines)]
     return "\n".join([".section .text.k", *code])

@@ -115,6 +115,8 @@ class KernelFacts:
             if i.opcode in MATRIX:
                 if i.opcode[0] == "I" or "IMMA" in i.opcode:
                     return "i8"
+                if "QMMA" in i.opcode or "QGMMA" in i.opcode:
+                    return "f8"
                 return "tf32" if "TF32" in i.modifiers else "f16"
         return "f32"
 
@@ -136,7 +138,7 @@ class KernelFacts:
             found["scalar_registers"] = self.resources.scalar_registers
         if self.intensity is not None:
             work, moved = self.intensity
-            balance = self.hardware.peak[self.peak_type] / self.hardware.bandwidth
+            balance = self.hardware.rate(self.peak_type) / self.hardware.bandwidth
             found["roofline"] = {
                 "operations_per_byte": work / moved, "balance": balance, "type": self.peak_type,
                 "bound": "memory" if work / moved < balance else "compute",

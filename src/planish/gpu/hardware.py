@@ -33,7 +33,8 @@ class Hardware:
     reserved      bytes of shared memory that each block costs beyond its own
     simds         schedulers of a multiprocessor
     bandwidth     bytes a second of the device memory
-    peak          operations a second by type: f64, f32 (no tensor cores), tf32, f16, i8
+    peak          operations a second by type: f64, f32 (no tensor cores), tf32, f16, i8, and f8
+                  where the compiler uses such units (for gfx942 it converts to f16)
     banks         banks of shared memory, four bytes wide
     """
 
@@ -62,6 +63,15 @@ class Hardware:
         """As the command line has it: cuda:sm_90."""
         return f"{self.vendor}:{self.name}"
 
+    def rate(self, type_name: str) -> float:
+        """Operations a second on operands of an element type, or on tf32.
+
+        f8 is converted to f16 where no unit takes it; integers wider than 8 bits count as f32.
+        """
+        if type_name.startswith("f8"):
+            return self.peak.get("f8", self.peak["f16"])
+        return self.peak.get("f16" if type_name == "bf16" else type_name, self.peak["f32"])
+
 
 _T = 1e12
 HARDWARE = {
@@ -76,14 +86,14 @@ HARDWARE = {
         Hardware(
             "sm_90", "cuda", "H100 SXM", 132, 32, 64, 32, 65536, 8, 255, 228 << 10, 227 << 10,
             128, 1024, 4, 3.35e12,
-            {"f64": 67 * _T, "f32": 67 * _T, "tf32": 495 * _T, "f16": 989 * _T, "i8": 1979 * _T},
-            50 << 20,
+            {"f64": 67 * _T, "f32": 67 * _T, "tf32": 495 * _T, "f16": 989 * _T, "i8": 1979 * _T,
+             "f8": 1979 * _T}, 50 << 20,
         ),
         Hardware(
             "sm_100", "cuda", "B200", 148, 32, 64, 32, 65536, 8, 255, 228 << 10, 227 << 10, 128,
             1024, 4, 8.0e12,
             {"f64": 37 * _T, "f32": 75 * _T, "tf32": 1100 * _T, "f16": 2250 * _T,
-             "i8": 4500 * _T}, 126 << 20,
+             "i8": 4500 * _T, "f8": 4500 * _T}, 126 << 20,
         ),
         Hardware(
             "gfx90a", "hip", "MI250X, one die", 110, 64, 32, 16, 131072, 8, 512, 64 << 10,

@@ -102,12 +102,10 @@ def _matrix(kernel: KernelSource, config: Config, hardware: Hardware) -> float:
         traffic = (config.m + config.n) * padded * size
         rounds = padded // step
     blocks, share = _resident(kernel, config, hardware)
-    kind = {"f16": "f16", "bf16": "f16", "i8": "i8", "f8e4m3": "i8", "f8e5m2": "i8"}.get(
-        str(f["type"]), "f32"
-    )
+    kind = str(f["type"])
     if kind == "f32" and str(f["precision"]).startswith("tf32"):
         kind = "tf32"
-    peak = hardware.peak[kind] / hardware.processors
+    peak = hardware.rate(kind) / hardware.processors
     # Small tiles leave the matrix units waiting for operands from shared memory.
     reuse = config.m * config.n / (config.m + config.n)
     warps = max(1, config.warps) * blocks
