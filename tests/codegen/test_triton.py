@@ -54,6 +54,21 @@ def test_split_sums_have_a_second_kernel_and_a_temporary() -> None:
     assert [t.shape for t in found.temporaries] == [(4, 64, 64)]
 
 
+@pytest.mark.parametrize("choice", ["split=4", "group=8", "persistent=132"])
+@pytest.mark.parametrize("modulo", [None, 7])
+def test_a_choice_that_a_kernel_does_not_know_is_refused(choice: str, modulo: int | None) -> None:
+    m, k = axes("m k")
+    x = f.tensor("X", (64, 4096), "i32")
+    product = f.define("Y", [m], f.sum(k, x[m, k], modulo=modulo))
+    each = f.define("Y", [m, k], x[m, k] + 1)
+    for result in (product, each):
+        if result is product and modulo is None and choice.startswith("split"):
+            assert len(lowered(result, configs={"Y": Config.parse(choice)}).kernels) == 2
+            continue
+        with pytest.raises(UsageError, match=choice.split("=")[0]):
+            lowered(result, configs={"Y": Config.parse(choice)})
+
+
 @given(st.sampled_from([16, 32, 64]), st.sampled_from([16, 128]), st.sampled_from([1, 4]),
        st.sampled_from([0, 3]))  # fmt: skip
 def test_every_source_is_python_that_names_only_what_it_has(

@@ -110,12 +110,25 @@ def _emit(
     if len(group) > 1:
         attention = as_attention(group, plan.outputs, strides, numbers)
         if attention is not None:
+            _refuse(config, name, "group", "split", "persistent")
             return [emit_attention(attention, config, strides, name)]
         rows = as_rows(group, plan.outputs)
         assert rows is not None
+        _refuse(config, name, "group", "split")
         later = {a.tensor for s in plan.stages if s not in group for a in reads_of(s)}
         return [emit_rows(rows, config, strides, name, {*plan.outputs, *later})]
     contraction = as_contraction(group[0], numbers, strides)
     if contraction is not None:
         return emit_contraction(contraction, config, strides, name)
+    parts = bool(group[0].reduce) and not group[0].modulo
+    _refuse(config, name, "group", "persistent", *(() if parts else ("split",)))
     return emit_tiles(group[0], config, strides, name)
+
+
+def _refuse(config: Config, name: str, *choices: str) -> None:
+    """Raises UsageError where one is made that this kind of kernel does not know."""
+    for choice in choices:
+        if getattr(config, choice) > 1:
+            raise UsageError(
+                f"{name} has no choice of '{choice}': it is no such kernel", hint="leave it out"
+            )
