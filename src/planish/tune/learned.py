@@ -63,7 +63,9 @@ def advised(
     net: PolicyNet, space: Space, looks: Description, *, feedback: bool = True, least: float = LEAST
 ) -> AdvisedPolicy:
     """The policy for a program that looks like this."""
-    known = [localise(to_plan(Recipe.parse(text)), space) for text in net.recipes]
+    shipped = [localise(to_plan(Recipe.parse(text)), space) for text in net.recipes]
+    # what has been denied since the model was trained is none of the space's
+    known = [plan for plan in shipped if space.legal(plan.actions)]
     drawn = islice(samples(net, space, looks), _SAMPLES)
     plans = [plan for plan in dict.fromkeys([*known, *drawn]) if plan != space.start]
     return AdvisedPolicy(space, NetModel(net, looks), plans, least, feedback=feedback)
