@@ -85,11 +85,11 @@ def test_seeds_repeat_an_episode(env: PlanEnv) -> None:
 
 def test_a_state_is_validated_by_a_replay_from_its_text(env: PlanEnv) -> None:
     env.reset(seed=0, options={"benchmark": str(LZSS)})
-    for action in ("default<Oz>", "function(newgvn)", "@no-minsize"):
+    for action in ("default<Oz>", "function(gvn)", "@no-minsize"):
         env.step(number(env, action))
     episode = Episode.from_json(env.episode().to_json())
     assert episode == env.episode()
-    assert Recipe.parse(episode.recipe).passes == ("default<Oz>", "function(newgvn)", "@no-minsize")
+    assert Recipe.parse(episode.recipe).passes == ("default<Oz>", "function(gvn)", "@no-minsize")
     assert env.validate(episode) == env.validate() == []
     assert "not 1" in env.validate(replace(episode, value=1.0))[0]
     assert "has changed" in env.validate(replace(episode, identity="0"))[0]
