@@ -176,7 +176,7 @@ def _find_lock(unit: Unit, given: str) -> str:
             text = file.read()
     except OSError:
         return ""
-    return path if locktext.replays(text, _name_in(path, source)) else ""
+    return path if locktext.names(text, _name_in(path, source)) else ""
 
 
 def _name_in(lock: str, source: str) -> str:
