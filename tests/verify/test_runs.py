@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -200,3 +202,20 @@ def test_a_verdict_depends_on_what_a_function_refers_to(
 ) -> None:
     before, after = cones(MODULE), cones(MODULE.replace(old, new))
     assert {name for name in before if before[name] != after.get(name)} == changed
+
+
+def test_the_pages_of_a_run_are_clear_of_a_heap_wherever_linux_begins_it() -> None:
+    """An interpreter at a fixed address has its heap within the first GiB behind it."""
+    code = """
+import ctypes
+from planish.verify import calling, heap, native
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+first, step = 0x0100_0000, 0x0010_0000
+for at in range(first, 0x4800_0000, step):  # what is taken already stays as it is
+    libc.mmap(at, step, 0, calling._PAGE_FLAGS, -1, 0)
+calling._map(native.ZONE, native.ZONE_SIZE)
+calling._map(heap.START, heap.SIZE)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,7 +14,7 @@ from contextlib import closing
 from planish.llvm.binding import Library
 from planish.llvm.module import Module
 
-START = 0x3000_0000
+START = 0x7800_0000  # clear of the process's own heap, as `native.ZONE` is
 SIZE = 1 << 20
 HASH = 16  # bytes of `contents`
 _BEGIN = 64  # the first word is how far memory is handed out; 0 stands for this
