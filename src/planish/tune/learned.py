@@ -21,7 +21,7 @@ from planish.proc.pool import Call, Pool
 from planish.search.advised import AdvisedPolicy
 from planish.search.priority import priority_samples
 from planish.search.protocol import Plan, Space
-from planish.tune.pass_space import localise, to_plan, to_recipe
+from planish.tune.pass_space import to_plan, to_recipe, usable
 from planish.tune.recipe_grammar import RecipeGrammar
 from planish.tune.source import architecture
 from planish.tune.targets import TARGETS
@@ -63,9 +63,7 @@ def advised(
     net: PolicyNet, space: Space, looks: Description, *, feedback: bool = True, least: float = LEAST
 ) -> AdvisedPolicy:
     """The policy for a program that looks like this."""
-    shipped = [localise(to_plan(Recipe.parse(text)), space) for text in net.recipes]
-    # what has been denied since the model was trained is none of the space's
-    known = [plan for plan in shipped if space.legal(plan.actions)]
+    known = usable((to_plan(Recipe.parse(text)) for text in net.recipes), space)
     drawn = islice(samples(net, space, looks), _SAMPLES)
     plans = [plan for plan in dict.fromkeys([*known, *drawn]) if plan != space.start]
     return AdvisedPolicy(space, NetModel(net, looks), plans, least, feedback=feedback)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from planish.llvm.recipe import Recipe
 from planish.search.protocol import Plan, Space
@@ -66,6 +66,11 @@ def localise(plan: Plan, space: Space) -> Plan:
         missing = action in _SIZE_LEVELS and not space.legal((action,))
         actions += space.start.actions if missing else (action,)
     return plan.acting(actions)
+
+
+def usable(plans: Iterable[Plan], space: Space) -> list[Plan]:
+    """Plans that were learned elsewhere, for this LLVM; those it lacks or that are denied go."""
+    return [plan for plan in (localise(p, space) for p in plans) if space.legal(plan.actions)]
 
 
 def _name(option: str) -> str:

@@ -15,7 +15,7 @@ from planish.search.protocol import Plan, Policy, Space
 from planish.search.random import RandomPolicy
 from planish.search.stages import Stages
 from planish.tune.coreset import Coreset
-from planish.tune.pass_space import localise
+from planish.tune.pass_space import usable
 
 POLICIES = ("coreset", "genetic", "greedy", "random")
 # Made for one task by the caller, and given to `make_policy`.
@@ -63,8 +63,7 @@ def make_policy(
     suffixes = coreset.suffixes[: max(parts // rounds - 1, 0)]
     functions_stage = ("functions", PartsPolicy(space.start, suffixes, rounds=rounds), parts)
     if name in ("coreset", "learned"):
-        plans = [localise(plan, space) for plan in coreset.plans]
-        plans = [plan for plan in plans if space.legal(plan.actions)]
+        plans = usable(coreset.plans, space)
         moves = [move for move in coreset.moves if space.legal((move,))]
         first = given or CoresetPolicy(plans)
         stages.append((name, first, left if alone else math.ceil(left * _CORESET_SHARE)))
