@@ -69,6 +69,18 @@ def test_a_choice_that_a_kernel_does_not_know_is_refused(choice: str, modulo: in
             lowered(result, configs={"Y": Config.parse(choice)})
 
 
+@pytest.mark.parametrize("modulo", [None, 7])
+def test_every_choice_that_a_kernel_offers_is_taken(modulo: int | None) -> None:
+    m, k = axes("m k")
+    x = f.tensor("X", (4, 1 << 16), "i32")
+    product = f.define("Y", [m], f.sum(k, x[m, k], modulo=modulo))
+    offered = lowered(product).kernels[0].domain
+    assert ("split" in offered) == (modulo is None)
+    for choice, values in offered.items():
+        for value in values:
+            assert lowered(product, configs={"Y": Config(**{choice: value})}).kernels
+
+
 @given(st.sampled_from([16, 32, 64]), st.sampled_from([16, 128]), st.sampled_from([1, 4]),
        st.sampled_from([0, 3]))  # fmt: skip
 def test_every_source_is_python_that_names_only_what_it_has(

@@ -15,7 +15,7 @@ from planish.codegen.triton.match_rows import as_rows
 from planish.codegen.triton.plan import Plan, reads_of, simplify
 from planish.codegen.triton.rows import emit_rows
 from planish.codegen.triton.source import PRECISIONS, Config, KernelSource, Numbers
-from planish.codegen.triton.tiles import emit_tiles
+from planish.codegen.triton.tiles import emit_tiles, splits
 from planish.tensor.expr import Tensor
 from planish.tensor.program import Program, Stage
 
@@ -120,8 +120,7 @@ def _emit(
     contraction = as_contraction(group[0], numbers, strides)
     if contraction is not None:
         return emit_contraction(contraction, config, strides, name)
-    parts = bool(group[0].reduce) and not group[0].modulo
-    _refuse(config, name, "group", "persistent", *(() if parts else ("split",)))
+    _refuse(config, name, "group", "persistent", *(() if splits(group[0]) else ("split",)))
     return emit_tiles(group[0], config, strides, name)
 
 

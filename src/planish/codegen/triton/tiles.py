@@ -37,7 +37,7 @@ def emit_tiles(
     """The kernel of one statement; with parts of its reduction a second one that joins them."""
     whole = emit_tile(stage, given, strides, name)
     split = given.split or _parts(stage, whole)
-    if split < 2 or not stage.reduce or stage.modulo:
+    if split < 2 or not splits(stage):
         return [whole]
     config = replace(whole.config, split=split)
     own = unlike("part", set(stage.all_axes))
@@ -57,6 +57,11 @@ def emit_tiles(
     )  # fmt: skip
     first = emit_tile(partial, config, strides, name, Dim("part", ((own, split),)))
     return [first, emit_tile(joining, Config(), strides, f"{name}_add")]
+
+
+def splits(stage: Stage) -> bool:
+    """Whether parts of its reduction can be joined: sums modulo a number are not."""
+    return bool(stage.reduce) and not stage.modulo
 
 
 def _parts(stage: Stage, whole: KernelSource) -> int:
@@ -266,5 +271,7 @@ def _domain(
     if bound is not None:
         deep = (4, 8, 16, 32) if rows is not None else (32, 128, 512, 1024, 2048, 4096)
         found["k"] = tuple(v for v in deep if v <= max(deep[0], pow2(bound.extent)))
-        found["split"] = tuple(v for v in (1, 8, 64, 256) if v == 1 or bound.extent >= 4096 * v)
+        if splits(stage):
+            long = bound.extent // 4096
+            found["split"] = tuple(v for v in (1, 8, 64, 256) if v == 1 or v <= long)
     return found
