@@ -58,6 +58,8 @@ _WORDS = st.sampled_from(
 @given(st.lists(_WORDS, max_size=8))
 @example(["-c", "a.c", "--"])
 @example(["-c", "a.c", "-I"])
+@example(["-c", "a.c", "-O2", "-x", "-c"])
+@example(["-c", "a.c", "-O2", "-o", "a.o", "-o", "-c"])
 def test_any_words_are_read_and_none_are_lost(words: list[str]) -> None:
     unit = parse(words)
     if unit is not None:

@@ -181,9 +181,9 @@ class _Reader:
 
     def _valued(self, word: str, value: str, at: int) -> None:
         if word == "-o":
-            self._output = value
+            self._to(value)
         elif word == "-x":
-            self._language = "" if value == "none" else value
+            self._as(value)
         elif word == "-l":
             self._inputs.append(at)
         elif word == "-include-pch":
@@ -201,13 +201,24 @@ class _Reader:
         if word == "-c":
             self._compiles = True
         elif word.startswith("-o") and not word.startswith("-objc"):
-            self._output = word[2:]
+            self._to(word[2:])
         elif word.startswith("-x") and not self._linker:
-            self._language = "" if word == "-xnone" else word[2:]
+            self._as(word[2:])
         elif word.startswith("-l") and len(word) > 2:
             self._inputs.append(at)
         else:
             self._flag(word)
+
+    def _to(self, output: str) -> None:
+        if self._output and not self._linker:
+            self._mode = self._mode or "two outputs"
+        self._output = output
+
+    def _as(self, language: str) -> None:
+        """The language of the sources that follow."""
+        self._language = "" if language == "none" else language
+        if self._language and self._language not in GIVEN_LANGUAGES and not self._linker:
+            self._mode = self._mode or f"-x {language} is not C or C++"
 
     def _flag(self, word: str) -> None:
         if not self._linker and (word in OTHER_MODES or word.startswith(OTHER_PREFIXES)):
