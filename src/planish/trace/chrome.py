@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from planish.base.errors import TraceError
-from planish.trace.chrome_decode import Event, decode
+from planish.trace.chrome_decode import decode
 from planish.trace.chrome_events import EventReader
+from planish.trace.chrome_halves import (
+    HalfReader,
+    NotPlain,
+    merged,
+    other_half,
+    received,
+    worth_halving,
+)
+from planish.trace.columns import Columns
 from planish.trace.events import DEVICE_WORK, Device, Note, Table
 from planish.trace.intervals import distinct
 from planish.trace.jsonstream import Scanner, decode_text
+from planish.trace.source import Blocks
 
 _ARRAY = re.compile(rb'"traceEvents"\s{0,64}:\s{0,64}\[')
 
@@ -26,31 +37,52 @@ def is_chrome(first: bytes) -> bool:
     return text.startswith(b"{") or re.match(rb"\[\s*(\{|\]|$)", text) is not None
 
 
-def read_chrome(source: str, scanner: Scanner, salvage: bool) -> Table:
+def read_chrome(path: Path, scanner: Scanner, salvage: bool) -> Table:
     """Read one Chrome trace; raises TraceError with the byte position of what is wrong."""
+    if not salvage and worth_halving(path):
+        try:
+            return _read_halves(path)
+        except (NotPlain, TraceError):
+            pass  # one process reads it, or says where and why it cannot
     reader = EventReader()
-
-    def decoded(text: bytes) -> list[Event]:
-        return decode(text, reader.columns)
-
-    properties: dict[str, Any] = {}
-    first = scanner.start()
-    if first.startswith(b"["):
-        scanner.find(re.compile(rb"\["))
-        bare = True
-    else:
-        bare = False
-        properties |= _before(scanner, salvage)
-    for events in scanner.batches(decoded):
+    properties, bare = _before(scanner, salvage)
+    for events in scanner.batches(lambda text: decode(text, reader.columns)):
         reader.add(events)
     if not bare:
         properties |= _behind(scanner, salvage)
     reader.finish()
-    return _table(source, reader, scanner, properties)
+    return _table(path, reader.columns, reader.torch, scanner, properties)
 
 
-def _before(scanner: Scanner, salvage: bool) -> dict[str, Any]:
-    """What stands before the events. Its end proves that the array is the outer object's."""
+def _read_halves(path: Path) -> Table:
+    """The same by two processes; raises NotPlain, or TraceError, whose place may be wrong."""
+
+    def begin() -> Scanner:
+        scanner = Scanner(Blocks(path))
+        _before(scanner, salvage=False)
+        return scanner
+
+    with other_half(begin) as stream:
+        reader, scanner = HalfReader(0), Scanner(Blocks(path))
+        properties, bare = _before(scanner, salvage=False)
+        reader.read(scanner)
+        if not bare:
+            properties |= _behind(scanner, salvage=False)
+        columns, torch = received(stream)
+    whole = merged((reader.columns, columns))
+    return _table(path, whole, reader.torch or torch, scanner, properties)
+
+
+def _before(scanner: Scanner, salvage: bool) -> tuple[dict[str, Any], bool]:
+    """What stands before the events, and whether nothing does: the file is the array."""
+    if scanner.start().startswith(b"["):
+        scanner.find(re.compile(rb"\["))
+        return {}, True
+    return _properties(scanner, salvage), False
+
+
+def _properties(scanner: Scanner, salvage: bool) -> dict[str, Any]:
+    """The properties before the events. Their end proves that the array is the outer object's."""
     try:
         _, text = scanner.find(_ARRAY)
     except LookupError as error:
@@ -79,15 +111,16 @@ def _behind(scanner: Scanner, salvage: bool) -> dict[str, Any]:
     return decode_text(b"{" + body.removeprefix(b","), scanner.position, salvage)
 
 
-def _table(source: str, reader: EventReader, scanner: Scanner, properties: dict[str, Any]) -> Table:
-    columns = reader.columns
+def _table(
+    path: Path, columns: Columns, torch: bool, scanner: Scanner, properties: dict[str, Any]
+) -> Table:
     columns.note("damaged parts left out", scanner.skipped)
     properties.pop("traceEvents", None)
     distributed = properties.get("distributedInfo")
     rank = distributed.get("rank") if isinstance(distributed, dict) else None
-    form = "kineto" if "deviceProperties" in properties or reader.torch else "chrome"
+    form = "kineto" if "deviceProperties" in properties or torch else "chrome"
     table = columns.finish(
-        source, form, devices=_devices(properties), properties=properties,
+        str(path), form, devices=_devices(properties), properties=properties,
         rank=rank if isinstance(rank, int) else None, skipped=scanner.skipped > 0,
     )  # fmt: skip
     return _numbered(table)

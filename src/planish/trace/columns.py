@@ -35,6 +35,7 @@ class Columns:
         self.process_names: dict[int | str, str] = {}
         self.notes: dict[str, int] = {}
         self.details = 0
+        self.marks: list[tuple[int, int, int, int]] = []
         self._blocks: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in COLUMNS}
         self._detail_blocks: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in DETAILS}
 
@@ -62,6 +63,21 @@ class Columns:
         first = self.details
         self.details += length
         return range(first, self.details)
+
+    def mark(self) -> None:
+        """Note how many strings, threads, blocks and blocks of details there are by now."""
+        self.marks.append(
+            (len(self.strings), len(self.threads), len(self._blocks["start"]),
+             len(self._detail_blocks["bytes"]))
+        )  # fmt: skip
+
+    def taken(self, block: int) -> dict[str, npt.NDArray[Any]]:
+        """One block of the columns."""
+        return {name: blocks[block] for name, blocks in self._blocks.items()}
+
+    def taken_details(self, block: int) -> dict[str, npt.NDArray[Any]]:
+        """One block of the details."""
+        return {name: blocks[block] for name, blocks in self._detail_blocks.items()}
 
     def _filled(self, values: Any, kind: type, length: int) -> npt.NDArray[Any]:
         if values is None:

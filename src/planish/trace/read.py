@@ -90,7 +90,7 @@ def _read_json(path: Path, salvage: bool) -> Table:
                 raise TraceError("no known trace format", position=0, hint=f"planish reads {KNOWN}")
             if _ROCPROF in first[:256]:
                 return read_rocprof(str(path), scanner, salvage)
-            return read_chrome(str(path), scanner, salvage)
+            return read_chrome(path, scanner, salvage)
     except TraceError as error:
         raise TraceError(
             f"{path}: {error.message}", position=error.position, hint=error.hint

@@ -39,6 +39,11 @@ def head(path: Path, length: int = 4096) -> bytes:
         ) from error
 
 
+def is_packed(path: Path) -> bool:
+    """Whether the file is compressed."""
+    return head(path, 4).startswith((_GZIP, _ZIP))
+
+
 class Blocks:
     """Inflated blocks of about BLOCK bytes.
 
