@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from planish.proc.race import race
+from planish.proc.race import beside, race
 
 
 def _hang() -> NoReturn:
@@ -57,3 +57,29 @@ def test_processor_time_is_limited_apart_from_wall_time() -> None:
     done = race({"spins": spin}, bool, seconds=30, cpu=0.2)
     assert done.ends["spins"] == "no answer within 0.2 s"
     assert race({"sleeps": sleep}, bool, seconds=30, cpu=0.2).value == 1
+
+
+def test_one_works_beside_the_caller() -> None:
+    with beside(os.getpid) as answer:
+        ok, pid = answer()
+    assert ok
+    assert pid != os.getpid()
+
+
+def test_how_one_beside_ended_is_said() -> None:
+    with beside(lambda: 1 // 0) as raised, beside(_die) as died:
+        assert raised() == (False, "ZeroDivisionError: integer division or modulo by zero")
+        assert died() == (False, "died")
+
+
+def test_one_beside_is_gone_behind_its_context(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+
+    def late() -> NoReturn:
+        mark.write_text(str(os.getpid()))
+        _hang()
+
+    with beside(late):
+        while not (mark.exists() and mark.read_text()):
+            time.sleep(0.01)
+    assert not Path(f"/proc/{mark.read_text()}").exists()

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
+from planish.trace.events import Table
 from planish.trace.read import read_table
 from planish.trace.trace import Trace
 
 HOST = 100  # the process of the host, and its main thread
+
+
+def same(one: Table, other: Table) -> None:
+    """Asserts that the two tables are equal to the last bit, types of columns included."""
+    for part in ("events", "details"):
+        for column in fields(getattr(one, part)):
+            first, second = (getattr(getattr(t, part), column.name) for t in (one, other))
+            assert first.dtype == second.dtype, column.name
+            np.testing.assert_array_equal(first, second, err_msg=column.name)
+    for name in ("strings", "threads", "notes", "devices", "properties", "rank", "format"):
+        assert getattr(one, name) == getattr(other, name), name
 
 
 @dataclass

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.traces import same
 
 from planish.base.errors import TraceError
-from planish.trace import chrome, jsonstream, source
+from planish.trace import chrome, chrome_halves, jsonstream, source
 from planish.trace.chrome_halves import NotPlain
 from planish.trace.events import Table
 from planish.trace.read import read_table
@@ -52,17 +51,6 @@ def _read(path: Path, monkeypatch: pytest.MonkeyPatch, *, halves: bool) -> Table
     return read_table(path)
 
 
-def _same(one: Table, other: Table) -> None:
-    for part in ("events", "details"):
-        for field in fields(getattr(one, part)):
-            first, second = (getattr(getattr(t, part), field.name) for t in (one, other))
-            assert first.dtype == second.dtype, field.name
-            np.testing.assert_array_equal(first, second, err_msg=field.name)
-    for name in ("strings", "threads", "notes", "devices", "properties", "rank", "format"):
-        assert getattr(one, name) == getattr(other, name), name
-
-
-@pytest.mark.usefixtures("_small_windows")
 @settings(deadline=None, max_examples=40)
 @given(st.lists(_events(), max_size=120), st.booleans())
 def test_the_table_does_not_depend_on_the_processes(
@@ -74,8 +62,10 @@ def test_the_table_does_not_depend_on_the_processes(
     with pytest.MonkeyPatch.context() as patch:
         halved: list[bool] = []
         original = chrome._read_halves
-        patch.setattr(chrome, "_read_halves", lambda p: halved.append(True) or original(p))
-        _same(_read(path, patch, halves=False), _read(path, patch, halves=True))
+        patch.setattr(
+            chrome, "_read_halves", lambda *given: halved.append(True) or original(*given)
+        )
+        same(_read(path, patch, halves=False), _read(path, patch, halves=True))
         assert halved
 
 
@@ -97,7 +87,7 @@ def test_pairs_across_windows_are_left_to_one_process(
     end = {"ph": "E", "pid": 1, "tid": 1, "ts": 500}
     path = _write(tmp_path / "t.json", [begin, *middle, end])
     with pytest.raises(NotPlain):
-        chrome._read_halves(path)
+        chrome._read_halves(path, jsonstream.Scanner(source.Blocks(path)))
     table = _read(path, monkeypatch, halves=True)
     assert table.strings[table.events.name[0]] == "outer"
     assert table.events.duration[0] == 500_000
@@ -127,3 +117,14 @@ def test_damage_is_named_as_one_process_names_it(
                 _read(path, monkeypatch, halves=halves)
             said.append((caught.value.message, caught.value.position))
         assert said[0] == said[1]
+
+
+def test_a_file_that_inflates_beyond_the_bound_is_left_to_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _write(tmp_path / "t.json", [_op(i) for i in range(300)])
+    wanted = _read(path, monkeypatch, halves=False)
+    monkeypatch.setattr(chrome_halves, "_PLAIN_SIZES", range(2000))
+    with pytest.raises(NotPlain):
+        chrome._read_halves(path, jsonstream.Scanner(source.Blocks(path)))
+    same(_read(path, monkeypatch, halves=True), wanted)

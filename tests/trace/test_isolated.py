@@ -5,12 +5,10 @@ from __future__ import annotations
 import gzip
 import os
 import threading
-from dataclasses import fields
 from pathlib import Path
 
-import numpy as np
 import pytest
-from support.traces import training
+from support.traces import same, training
 
 from planish.base.errors import PlanishError, TraceError, UsageError
 from planish.cli.main import main
@@ -21,18 +19,9 @@ from planish.trace.read import read_table
 from planish.trace.trace import Trace
 
 
-def same(one: Table, other: Table) -> bool:
-    for part in ("events", "details"):
-        for field in fields(getattr(one, part)):
-            a, b = (getattr(getattr(t, part), field.name) for t in (one, other))
-            if a.dtype != b.dtype or not np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
-                return False
-    return (one.strings, one.threads, one.notes) == (other.strings, other.threads, other.notes)
-
-
 def test_the_same_table(tmp_path: Path) -> None:
     path = training(5).write(tmp_path / "t.json")
-    assert same(read_isolated(path), read_table(path))
+    same(read_isolated(path), read_table(path))
 
 
 def test_from_a_thread_beside_others(tmp_path: Path) -> None:
@@ -42,7 +31,7 @@ def test_from_a_thread_beside_others(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
         thread.join()
-    assert same(found[0], read_table(path))
+    same(found[0], read_table(path))
 
 
 def test_a_file_without_events(tmp_path: Path) -> None:

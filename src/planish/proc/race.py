@@ -1,4 +1,5 @@
-"""Several ways to one answer, each in a forked process of its own; the first useful one counts.
+"""Forks that answer: several ways to one answer of which the first useful one counts (`race`),
+and one that works while the caller goes on (`beside`).
 
 For use inside a worker: the caller must have one thread only. A child that crashes, exceeds its
 memory or is late is no answer.
@@ -13,9 +14,11 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
+
+from planish.proc.zygote import die_with_parent
 
 _LATE = "no answer within"
 
@@ -50,7 +53,7 @@ def race(
     deadline = time.monotonic() + seconds
     try:
         for name, runner in runners.items():
-            pid, handle = _fork(runner, seconds, cpu, memory)
+            pid, handle = _fork(runner, lambda: _limited(seconds, cpu, memory))
             running[handle] = (name, pid, bytearray())
         while running:
             left = deadline - time.monotonic()
@@ -79,33 +82,60 @@ def race(
             os.waitpid(pid, 0)
 
 
-def _fork(
-    runner: Callable[[], Any], seconds: float, cpu: float | None, memory: int
-) -> tuple[int, int]:
+@contextlib.contextmanager
+def beside(runner: Callable[[], Any]) -> Iterator[Callable[[], tuple[bool, Any]]]:
+    """Run it in a fork while the caller goes on; it is killed when the context ends.
+
+    What is yielded waits for the answer: (True, value), or (False, what was raised or how the
+    fork ended). The fork has the caller's limits and no more time than the caller takes.
+    """
+    pid, handle = _fork(runner, lambda: None)
+    try:
+        with os.fdopen(handle, "rb") as file:
+            yield lambda: _answer(file)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _answer(file: IO[bytes]) -> tuple[bool, Any]:
+    try:
+        ok, value = pickle.load(file)
+    except (EOFError, pickle.UnpicklingError):
+        return False, "died"
+    return ok, value
+
+
+def _fork(runner: Callable[[], Any], prepare: Callable[[], None]) -> tuple[int, int]:
+    """The child's number and the end of a pipe on which its pickled answer comes."""
     reader, writer = os.pipe()
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if pid:
         os.close(writer)
         return pid, reader
     code = 1
     try:
         os.close(reader)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, seconds + 1)
-        if cpu is not None:
-            signal.signal(signal.SIGPROF, signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_PROF, cpu)
-        _limit(memory)
+        die_with_parent(parent)
+        prepare()
         try:
             answer = (True, runner())
         except Exception as error:
             answer = (False, f"{type(error).__name__}: {error}")
-        data = memoryview(pickle.dumps(answer))
-        while data:
-            data = data[os.write(writer, data) :]
+        with os.fdopen(writer, "wb") as file:
+            pickle.dump(answer, file, pickle.HIGHEST_PROTOCOL)
         code = 0
     finally:
         os._exit(code)
+
+
+def _limited(seconds: float, cpu: float | None, memory: int) -> None:
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds + 1)
+    if cpu is not None:
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, cpu)
+    _limit(memory)
 
 
 def _limit(memory: int) -> None:

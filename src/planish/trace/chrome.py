@@ -12,16 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from planish.base.errors import TraceError
+from planish.proc.race import beside
 from planish.trace.chrome_decode import decode
 from planish.trace.chrome_events import EventReader
-from planish.trace.chrome_halves import (
-    HalfReader,
-    NotPlain,
-    merged,
-    other_half,
-    received,
-    worth_halving,
-)
+from planish.trace.chrome_halves import HalfReader, NotPlain, merged, worth_halving
 from planish.trace.columns import Columns
 from planish.trace.events import DEVICE_WORK, Device, Note, Table
 from planish.trace.intervals import distinct
@@ -41,9 +35,9 @@ def read_chrome(path: Path, scanner: Scanner, salvage: bool) -> Table:
     """Read one Chrome trace; raises TraceError with the byte position of what is wrong."""
     if not salvage and worth_halving(path):
         try:
-            return _read_halves(path)
-        except (NotPlain, TraceError):
-            pass  # one process reads it, or says where and why it cannot
+            return _read_halves(path, scanner)
+        except (NotPlain, TraceError):  # one process reads it, or says where and why it cannot
+            scanner = Scanner(Blocks(path))
     reader = EventReader()
     properties, bare = _before(scanner, salvage)
     for events in scanner.batches(lambda text: decode(text, reader.columns)):
@@ -54,23 +48,28 @@ def read_chrome(path: Path, scanner: Scanner, salvage: bool) -> Table:
     return _table(path, reader.columns, reader.torch, scanner, properties)
 
 
-def _read_halves(path: Path) -> Table:
+def _read_halves(path: Path, scanner: Scanner) -> Table:
     """The same by two processes; raises NotPlain, or TraceError, whose place may be wrong."""
-
-    def begin() -> Scanner:
-        scanner = Scanner(Blocks(path))
-        _before(scanner, salvage=False)
-        return scanner
-
-    with other_half(begin) as stream:
-        reader, scanner = HalfReader(0), Scanner(Blocks(path))
+    with beside(lambda: _second_half(path)) as answer:
+        reader = HalfReader(0)
         properties, bare = _before(scanner, salvage=False)
         reader.read(scanner)
         if not bare:
             properties |= _behind(scanner, salvage=False)
-        columns, torch = received(stream)
-    whole = merged((reader.columns, columns))
-    return _table(path, whole, reader.torch or torch, scanner, properties)
+        ok, value = answer()
+    if not ok:
+        raise NotPlain
+    columns, torch = value
+    return _table(
+        path, merged((reader.columns, columns)), reader.torch or torch, scanner, properties
+    )
+
+
+def _second_half(path: Path) -> tuple[Columns, bool]:
+    scanner, reader = Scanner(Blocks(path)), HalfReader(1)
+    _before(scanner, salvage=False)
+    reader.read(scanner)
+    return reader.columns, reader.torch
 
 
 def _before(scanner: Scanner, salvage: bool) -> tuple[dict[str, Any], bool]:

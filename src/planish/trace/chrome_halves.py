@@ -10,22 +10,16 @@ the last bit: what counts in the order of first use is numbered again, window by
 from __future__ import annotations
 
 import os
-import pickle
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from planish.base.errors import TraceError
-from planish.proc.zygote import die_with_parent
 from planish.trace.chrome_decode import Event, decode
 from planish.trace.chrome_events import EventReader
-from planish.trace.columns import Columns, narrow
+from planish.trace.columns import Columns
 from planish.trace.events import ABSENT
 from planish.trace.jsonstream import Scanner
 from planish.trace.jsontext import DECODE_ERRORS
@@ -34,7 +28,7 @@ from planish.trace.source import is_packed
 HALVES = 2
 _PAIRED = frozenset("BEbeSF")
 # Below, a fork costs more than it saves; above, the second copy of the columns is too large.
-_PACKED_SIZES = range(256 << 10, 32 << 20)
+_PACKED_SIZES = range(256 << 10, 24 << 20)
 _PLAIN_SIZES = range(4 << 20, 512 << 20)
 
 
@@ -61,6 +55,8 @@ class HalfReader(EventReader):
     def read(self, scanner: Scanner) -> None:
         """All windows up to the end of the array; raises NotPlain and TraceError."""
         for events in scanner.batches(self._decoded):
+            if scanner.position >= _PLAIN_SIZES.stop:  # a small file that inflates to a huge one
+                raise NotPlain
             self.add(events)
             self.columns.mark()
 
@@ -77,46 +73,6 @@ class HalfReader(EventReader):
         if event.ph in _PAIRED:
             raise NotPlain
         super()._other(event)
-
-
-@contextmanager
-def other_half(scanner_of: Callable[[], Scanner]) -> Iterator[IO[bytes]]:
-    """A fork that reads the second half and writes it to the stream; gone when this ends.
-
-    For a process with one thread. `scanner_of` opens the file anew and stands before the events.
-    """
-    reading, writing = os.pipe()
-    parent, pid = os.getpid(), os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            die_with_parent(parent)
-            os.close(reading)
-            reader = HalfReader(1)
-            reader.read(scanner_of())
-            with os.fdopen(writing, "wb") as file:
-                pickle.dump((reader.columns, reader.torch), file, pickle.HIGHEST_PROTOCOL)
-            code = 0
-        except (NotPlain, TraceError):
-            pass
-        finally:
-            os._exit(code)
-    os.close(writing)
-    try:
-        with os.fdopen(reading, "rb") as file:
-            yield file
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-
-
-def received(file: IO[bytes]) -> tuple[Columns, bool]:
-    """What the other half sent; raises NotPlain where it gave up or died."""
-    try:
-        columns, torch = pickle.load(file)
-    except (EOFError, pickle.UnpicklingError) as error:
-        raise NotPlain from error
-    return columns, torch
 
 
 def merged(halves: Sequence[Columns]) -> Columns:
@@ -165,12 +121,8 @@ class _Part:
             columns["name"] = self._string[columns["name"]]
             columns["shape"] = self._string[columns["shape"]]
             columns["thread"] = self._thread[columns["thread"]]
-            columns["detail"] = _shifted(columns["detail"], shift)
+            detail = columns["detail"].astype(np.int32)
+            columns["detail"] = np.where(detail >= 0, detail + np.int32(shift), np.int32(ABSENT))
             whole.add(**columns)
         for block in range(before[3], after[3]):
             self._details += len(whole.add_details(**half.taken_details(block)))
-
-
-def _shifted(detail: npt.NDArray[Any], shift: int) -> npt.NDArray[Any]:
-    wide = detail.astype(np.int32)
-    return narrow(np.where(wide >= 0, wide + np.int32(shift), np.int32(ABSENT)), np.int32)
