@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import planish as pl
-from planish.codegen.native import Native, build_image, has_dot4
+from planish.codegen.native import Native, build_image
+from planish.codegen.units import Units, has_dot4
 from planish.measure.machine import processor
 from planish.tensor.program import Program, lower
 from planish.tensor.reference import evaluate
@@ -67,14 +68,14 @@ def test_both_forms_of_the_instruction_compute_what_the_plain_ones_do(
     target = Target(vector, 31 if vector == 64 else 15, 32 << 10, 1 << 20, dot4=True)
     schedule, nest = default_nest(program, target)
     assert "k/4 n k" in str(schedule)
-    image = build_image(nest, vector, dot4=True)
-    assert image.code != build_image(nest, vector, dot4=False).code
+    image = build_image(nest, vector, units=Units(dot4=True))
+    assert image.code != build_image(nest, vector, units=Units()).code
     if processor().vector < vector or not has_dot4(vector):
         pytest.skip("this machine cannot run it")
     arrays = _arrays(program, 3, extreme=True)
     wanted = evaluate(program, dict(zip("AB", arrays, strict=True)))["C"]
     for dot4 in (True, False):
-        native = Native(build_image(nest, vector, dot4=dot4))
+        native = Native(build_image(nest, vector, units=Units(dot4=dot4)))
         found = np.empty_like(wanted)
         workspace = np.empty(native.image.workspace + 64, np.uint8)
         base = workspace.ctypes.data

@@ -25,7 +25,7 @@ _BINARY = {
     name
     for name in ROWS
     if re.fullmatch(
-        r"v(add|sub|mul|div|min|max)p[sd]|vfn?madd\d+p[sd]|vp(and|or|xor|addd|subd|addq|subq"
+        r"v(add|sub|mul|div|min|max)p[sd]|vfn?m(add|sub)\d+p[sd]|vp(and|or|xor|addd|subd|addq|subq"
         r"|mulld|minsd|maxsd|mullq|minsq|maxsq)|vpcmp(eq|gt)d|vpdpbusd",
         name,
     )

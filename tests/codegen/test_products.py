@@ -15,12 +15,13 @@ from programs import make_case
 import planish as pl
 from planish.base.errors import UsageError
 from planish.codegen.native import Image, Native, build_image
+from planish.codegen.units import Units
 from planish.measure.machine import processor
 from planish.tensor.expr import Tensor
 from planish.tensor.program import Program, lower
 from planish.tensor.reference import evaluate
 from planish.tensor.schedule import Schedule
-from planish.tune.default_schedule import smallest_nest
+from planish.tune.default_schedule import default_nest, smallest_nest
 from planish.tune.stage_shape import Target
 from planish.tune.tensors import Kernel
 
@@ -87,6 +88,34 @@ def test_tiles_are_the_same_through_llvm(
         wanted = evaluate(program, arrays)["C"]
         for image in (build_image(nest, vector), llvm_image(nest, vector, None)):
             assert np.array_equal(_run(program, image, arrays), wanted), image.origin
+
+
+@pytest.mark.parametrize("vector", [32, 64])
+@pytest.mark.parametrize("type", ["f32", "f64"])
+@pytest.mark.parametrize("body", ["a + b", "a - b", "b - a"])
+@pytest.mark.parametrize("reduce", ["min", "max", "sum"])
+def test_sums_made_as_products_by_one_are_the_same_to_the_last_bit(
+    vector: int, type: str, body: str, reduce: str
+) -> None:
+    m, n, k = pl.axes("m n k")
+    one, other = pl.tensor("A", (13, 29), type), pl.tensor("B", (29, 83), type)
+    a, b = one[m, k], other[k, n]
+    inner = {"a + b": a + b, "a - b": a - b, "b - a": b - a}[body]
+    program = lower([pl.define("C", [m, n], getattr(pl, reduce)(k, inner))])
+    nest = default_nest(program, Target(vector, 31 if vector == 64 else 15, 32 << 10, 1 << 20))[1]
+    plain, apart = (build_image(nest, vector, units=Units(apart=x)) for x in (False, True))
+    assert plain.code != apart.code
+    if processor().vector < vector:
+        pytest.skip("this machine cannot run it")
+    numbers = np.random.default_rng(5)
+    arrays = {t.name: numbers.normal(size=t.shape).astype(t.type.numpy) for t in program.inputs}
+    for array in arrays.values():  # what rounding, signs and infinities could betray
+        array[numbers.random(array.shape) < 0.2] = -0.0
+        array[numbers.random(array.shape) < 0.1] = numbers.choice([np.inf, 1e30, 1e-30])
+    found = [_run(program, image, arrays) for image in (plain, apart)]
+    assert found[0].tobytes() == found[1].tobytes()
+    if reduce != "sum":
+        assert np.array_equal(found[0], evaluate(program, arrays)["C"])
 
 
 @pytest.mark.parametrize("shape", [(0, 5, 3), (5, 0, 3)])

@@ -12,8 +12,8 @@ from typing import Any
 
 from planish.codegen.lower import lower_nest
 from planish.codegen.memory import Executable
+from planish.codegen.units import Units, units_here
 from planish.codegen.x86.emit import assemble
-from planish.measure.machine import processor
 from planish.tensor.loops import Nest
 
 _HEAD = struct.Struct("<4sIIQI12s")
@@ -82,12 +82,6 @@ class Image:
         return cls(data[at:], tuple(calls), workspace, temporaries, name)
 
 
-def has_dot4(vector: int) -> bool:
-    """Whether this machine multiplies and adds bytes by four, in vectors of so many bytes."""
-    name = "avx512_vnni" if vector == 64 else "avx_vnni"
-    return name in processor().features
-
-
 class _no_collection:  # noqa: N801 - used like a function
     """Keeps the cyclic garbage collector from looking at thousands of tuples in the making.
 
@@ -108,27 +102,27 @@ def build_image(
     vector: int,
     strides: Mapping[str, tuple[int, ...]] | None = None,
     *,
-    dot4: bool | None = None,
+    units: Units | None = None,
 ) -> Image:
     """The nest in machine code.
 
     vector  32 for AVX2, 64 for AVX-512
-    dot4    whether VNNI may be used; None asks this machine
+    units   what the target has; None asks this machine
     Raises DoesNotFit or UsageError where the x86 path has no lowering.
     """
     with _no_collection():  # all that the function below makes is gone when it is over
-        return _assembled(nest, vector, strides, has_dot4(vector) if dot4 is None else dot4)
+        return _assembled(nest, vector, strides, units_here(vector) if units is None else units)
 
 
 def _assembled(
-    nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]] | None, dot4: bool
+    nest: Nest, vector: int, strides: Mapping[str, tuple[int, ...]] | None, units: Units
 ) -> Image:
-    lowered = lower_nest(nest, vector, strides, dot4=dot4)
+    lowered = lower_nest(nest, vector, strides, dot4=units.dot4)
     code, calls = b"", []
     for phase in lowered.phases:
         code += b"\x90" * (-len(code) % 64)
         calls.append(Call(len(code), phase.starts))
-        code += assemble(phase.function, vector)
+        code += assemble(phase.function, vector, apart=units.apart)
     origin = "x86 avx512" if vector == 64 else "x86 avx2"
     return Image(code, tuple(calls), lowered.workspace, lowered.temporaries, origin)
 

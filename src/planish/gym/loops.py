@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from planish.base.errors import PlanishError, UsageError
 from planish.base.records import Outcome
-from planish.codegen.native import has_dot4
+from planish.codegen.units import has_dot4
 from planish.gym.env import PlanEnv
 from planish.gym.problem import Seen, Start
 from planish.measure.machine import processor

@@ -14,12 +14,14 @@ from planish.base.hashing import digest
 class Processor:
     """The machine this runs on.
 
+    model     family, model and stepping: virtual machines call many processors by one name
     features  names as Linux gives them (avx2, fma, avx512f, ..)
     l1, l2    bytes of the data caches of one core
     """
 
     name: str
     architecture: str
+    model: str
     features: frozenset[str]
     l1: int
     l2: int
@@ -39,26 +41,30 @@ class Processor:
     @property
     def fingerprint(self) -> str:
         """Timings of machines with different fingerprints are never compared."""
-        return digest(self.name, self.architecture, str(self.l1), str(self.l2))[:16]
+        return digest(self.name, self.architecture, self.model, str(self.l1), str(self.l2))[:16]
 
 
 @functools.cache
 def processor() -> Processor:
     """This machine's, read once. Unknown caches count as 32 KiB and 512 KiB."""
     name, features = platform.processor() or "unknown", frozenset[str]()
+    model = dict.fromkeys(("cpu family", "model", "stepping"), "")
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             key, _, value = line.partition(":")
             if key.strip() == "model name":
                 name = value.strip()
+            if key.strip() in model:
+                model[key.strip()] = value.strip()
             if key.strip() in ("flags", "Features"):
                 features = frozenset(value.split())
                 break
     except OSError:
         pass
     sizes = _caches()
+    numbers = ".".join(model.values())
     return Processor(
-        name, platform.machine(), features, sizes.get(1, 32 << 10), sizes.get(2, 512 << 10)
+        name, platform.machine(), numbers, features, sizes.get(1, 32 << 10), sizes.get(2, 512 << 10)
     )
 
 

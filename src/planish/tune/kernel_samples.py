@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from planish.base.records import Outcome
-from planish.codegen.native import has_dot4
+from planish.codegen.units import has_dot4
 from planish.measure.machine import processor
 from planish.search.moves import mutate
 from planish.search.protocol import Plan

@@ -17,7 +17,7 @@ from planish.base.errors import PlanishError, UsageError, unknown
 from planish.base.hashing import digest
 from planish.base.progress import Progress, Silent, Step
 from planish.base.records import Budget, Outcome
-from planish.codegen.native import has_dot4
+from planish.codegen.units import has_dot4
 from planish.measure.machine import processor
 from planish.measure.quiet import Conditions, conditions, unsteadiness
 from planish.search.loop import run

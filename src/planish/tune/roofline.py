@@ -211,7 +211,7 @@ def measure_kernel(kernel: Kernel, arrays: Sequence[Array], seconds: float = 0.2
         kernel(*given)
         times.append(time.perf_counter() - started)
     flops, moved = program.flops(), program.bytes()
-    rate = relative_rate(program, kernel.dot4)
+    rate = relative_rate(program, kernel.units.dot4)
     seen = flops / min(times) / rate / kernel.threads
     top = peaks(processor().vector, seen)
     compute = flops / (top.flops * rate * kernel.threads)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from planish.codegen.layout import row_major
-from planish.codegen.native import has_dot4
+from planish.codegen.units import has_dot4
 from planish.measure.machine import Processor
 from planish.tensor.expr import Access, Cast, Expr, Op, walk
 from planish.tensor.program import Stage

@@ -20,7 +20,8 @@ import numpy as np
 from planish.base.errors import UsageError, unknown
 from planish.base.hashing import digest
 from planish.codegen.layout import row_major
-from planish.codegen.native import Image, Native, build_image, has_dot4
+from planish.codegen.native import Image, Native, build_image
+from planish.codegen.units import Units, units_here
 from planish.codegen.x86.registers import DoesNotFit
 from planish.measure.machine import processor
 from planish.tensor.expr import Axis, Expr, Tensor, free_axes
@@ -79,7 +80,7 @@ class Kernel:
     loops     the scheduled nest; its text is `str(kernel.loops)`
     schedule  the steps that made it
     ledger    how it came about
-    dot4      whether bytes may be multiplied and added by four (VNNI)
+    units     what its code may use of the processor beyond vectors of its width
     asm       the machine code, disassembled by the bundled LLVM
     """
 
@@ -102,7 +103,7 @@ class Kernel:
         self._given = schedule
         self._store = store
         self._vector = vector_of(target)
-        self.dot4 = target == "native" and has_dot4(self._vector)
+        self.units = units_here(self._vector) if target == "native" else Units()
         self._plain = tuple(row_major(t.shape, t.type.size) for t in self._arguments)
         self._compiled: dict[Strides, Native] = {}
         self._fast: Callable[[tuple[Array, ...]], Array | None] | None = None
@@ -168,7 +169,7 @@ class Kernel:
         nest = self.loops if strides == self._plain else self._plan(strides)[1]
         if self._path == "x86":
             try:
-                return build_image(nest, self._vector, named, dot4=self.dot4)
+                return build_image(nest, self._vector, named, units=self.units)
             except DoesNotFit as error:
                 smaller = self._smaller(named)
                 if smaller is not None:
@@ -186,14 +187,14 @@ class Kernel:
         target = Target.of(processor(), self._vector, native=self.target == "native")
         nest = smallest_nest(self.program, target, self.threads, named)
         try:
-            return build_image(nest, self._vector, named, dot4=self.dot4)
+            return build_image(nest, self._vector, named, units=self.units)
         except DoesNotFit:
             return None
 
     def _key(self, strides: Strides) -> str:
         return digest(
             FORMAT, str(self.program), str(self._given), str(self._vector), str(self.threads),
-            str(strides), self._path, processor().fingerprint, str(self.dot4),
+            str(strides), self._path, processor().fingerprint, str(self.units),
         )  # fmt: skip
 
     def __call__(self, *arrays: Array, out: Array | None = None, **named: Array) -> Any:

@@ -7,7 +7,7 @@ import functools
 from planish.codegen import vir
 from planish.codegen.vir import SIZE
 from planish.codegen.x86 import encoder as x86
-from planish.codegen.x86.encoder import vector, vector_at
+from planish.codegen.x86.encoder import Mem, vector, vector_at
 from planish.codegen.x86.memory_ops import MemoryOps
 from planish.codegen.x86.operands import FLOAT
 from planish.codegen.x86.registers import DoesNotFit
@@ -59,7 +59,7 @@ class BlockOps(MemoryOps):
 
     def _tile(self, ins: vir.Ins) -> None:
         """Vectors first; then, row by row, one element for all lanes and all of its results."""
-        tile, width, of = ins.imm, self.widths[ins.type], self.registers.of
+        tile, of = ins.imm, self.registers.of
         assert isinstance(tile, vir.Tile)
         parts, base = self.code.parts, self.pointers[tile.lanes[0]]
         direct = tile.inner == "fma" and len(tile.totals) == 1
@@ -76,22 +76,59 @@ class BlockOps(MemoryOps):
             borrowed.append(register)
             columns.append(register)
             parts.append(self._loaded(ins.type, register, base, disp, n))
+        if self.apart and tile.inner in ("add", "sub") and ins.type in FLOAT:
+            self._summed(ins, tile, columns)
+            self.registers.free += borrowed
+            return
         row = self.registers.borrow()
         borrowed.append(row)
-        name = "vbroadcastss" if SIZE[ins.type] == 4 else "vbroadcastsd"
-        name = "vmovddup" if SIZE[ins.type] == 8 and width == 16 else name
         source, before = self.pointers[tile.rows[0]], None
         if tile.inner != "fma":
             borrowed.append(self.registers.borrow())
         for totals, disp in zip(tile.totals, tile.rows[1], strict=True):
             if disp != before:
-                parts.append(vector_at(name, width, row, -1, source, checked(disp)))
+                parts.append(self._spread(ins.type, row, source, disp))
                 before = disp
             if tile.inner == "fma":
                 self._products(ins.type, [of[t] for t in totals], row, columns)
             else:
                 self._joined(tile, ins.type, [of[t] for t in totals], row, columns, borrowed[-1])
         self.registers.free += borrowed
+
+    def _summed(self, ins: vir.Ins, tile: vir.Tile, columns: list[int | tuple[int, int]]) -> None:
+        """The same where sums are products by one: `column * 1 + row` destroys its own copy of
+        the column, and a copy costs no unit."""
+        suffix, width, of = FLOAT[ins.type], self.widths[ins.type], self.registers.of
+        kind = "fmadd" if tile.inner == "add" else "fmsub" if tile.swapped else "fnmadd"
+        combine = joining(tile.combine, ins.type, self.wide)
+        parts, source, one = (
+            self.code.parts,
+            self.pointers[tile.rows[0]],
+            self.constant(1, ins.type),
+        )
+        held, between = self.registers.borrow(), self.registers.borrow()
+        if self.wide:  # the ones; rows are read by the instructions themselves
+            self.pooled("vmovups", width, held, -1, one)
+        for totals, disp in zip(tile.totals, tile.rows[1], strict=True):
+            row = Mem(source, checked(disp), broadcast=True)
+            if not self.wide:
+                parts.append(self._spread(ins.type, held, source, disp))
+            for total, column in zip(totals, columns, strict=True):
+                assert isinstance(column, int)
+                parts.append(vector("vmovaps", width, between, -1, column))
+                if self.wide:
+                    parts.append(vector(f"v{kind}213{suffix}", width, between, held, row))
+                else:
+                    self.pooled(f"v{kind}132{suffix}", width, between, held, one)
+                parts.append(vector(combine, width, of[total], of[total], between))
+        self.registers.free += [held, between]
+
+    def _spread(self, type: str, register: int, base: int, disp: int) -> bytes:
+        """One element for all lanes."""
+        width = self.widths[type]
+        name = "vbroadcastss" if SIZE[type] == 4 else "vbroadcastsd"
+        name = "vmovddup" if SIZE[type] == 8 and width == 16 else name
+        return vector_at(name, width, register, -1, base, checked(disp))
 
     def _loaded(self, type: str, register: int, base: int, disp: int, n: int) -> bytes:
         width = self.widths[type]

@@ -17,21 +17,23 @@ _POINTERS = (
 _CALLEE_SAVED = (x86.RBX, x86.RBP, 12, 13, 14, 15)
 
 
-def assemble(function: vir.Function, vector: int) -> bytes:
+def assemble(function: vir.Function, vector: int, *, apart: bool = False) -> bytes:
     """Machine code of `void f(void **arguments)` in the System V ABI; constants stand behind it.
 
     vector  32 for AVX2 with FMA and F16C, 64 for AVX-512 (F, VL, BW, DQ)
+    apart   whether sums may be made as multiply-adds, see `units.Units`
     Raises DoesNotFit where the instructions or registers are not there.
     """
-    return _Assembler(function, vector).assemble()
+    return _Assembler(function, vector, apart).assemble()
 
 
 class _Assembler:
     """State while a function is written: the code, and which registers hold which pointers."""
 
-    def __init__(self, function: vir.Function, vector: int) -> None:
+    def __init__(self, function: vir.Function, vector: int, apart: bool) -> None:
         self.function = function
         self.vector = vector
+        self.apart = apart
         self.code = Code()
         self.pool = Pool(vector)
         self.pointers: dict[int, int] = {}
@@ -142,7 +144,7 @@ class _Assembler:
 
     def _key(self, kernel: vir.Kernel) -> Hashable:
         """What a kernel's code depends on: pointers have the first registers, in their order."""
-        return kernel.form, kernel.pointers, self.vector
+        return kernel.form, kernel.pointers, self.vector, self.apart
 
     def _written(self, kernel: vir.Kernel) -> tuple[Piece, bool]:
         """A kernel's code, and whether it is the same in every function."""
@@ -150,7 +152,9 @@ class _Assembler:
         outside = self.code, self.used, self.counters, self.pointers
         self.code, self.used, self.counters = Code(), set(), 0
         self.pointers = dict(enumerate(registers))
-        self.emitter = KernelEmitter(kernel, self.vector, registers, self.code, self._loop)
+        self.emitter = KernelEmitter(
+            kernel, self.vector, registers, self.code, self._loop, self.apart
+        )
         self.emitter.run()
         self.emitter = None
         piece = self.code.finished(frozenset(self.used), self._depth(kernel.body.runs))

@@ -24,6 +24,7 @@ class Operands:
     """What the instructions of one kernel share; reductions inside go through `loop`.
 
     vector    bytes of the target's vector registers
+    apart     whether sums may be made as multiply-adds, see `units.Units`
     pointers  the register of each
     """
 
@@ -34,11 +35,13 @@ class Operands:
         pointers: Sequence[int],
         code: Code,
         loop: Callable[[vir.Loop], None],
+        apart: bool = False,
     ) -> None:
         self.kernel = kernel
         self.lanes = kernel.body.lanes
         self.vector = vector
         self.wide = vector == 64
+        self.apart = apart
         self.pointers = pointers
         self.code = code
         self.loop = loop

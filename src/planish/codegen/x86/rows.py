@@ -36,7 +36,7 @@ def _float_rows() -> dict[str, Row]:
     ):  # fmt: skip
         rows[f"v{name}ps"] = Row("0F", "", opcode, opcode)
         rows[f"v{name}pd"] = Row("0F", "66", opcode, opcode, 0, 1, "full", 8)
-    for name, base in (("fmadd", 0x98), ("fnmadd", 0x9C)):
+    for name, base in (("fmadd", 0x98), ("fmsub", 0x9A), ("fnmadd", 0x9C)):
         for form, step in (("132", 0x00), ("213", 0x10), ("231", 0x20)):
             opcode = base + step
             rows[f"v{name}{form}ps"] = Row("0F38", "66", opcode, opcode)
