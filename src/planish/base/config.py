@@ -66,6 +66,7 @@ class BuildConfig(NamedTuple):
     shims      PLANISH_SHIMS: a folder of PATH that does not count; set by `planish record`
     lock       PLANISH_LOCK: the lockfile, instead of the nearest planish.lock above the source
     verbose    PLANISH_VERBOSE: say what is replayed and what is handed on
+    keep       whether builds of replays are kept and taken again; not with PLANISH_KEEP=off
     path       PATH
     within     whether a `planish cc` has started this one as its real compiler
     """
@@ -75,6 +76,7 @@ class BuildConfig(NamedTuple):
     shims: str
     lock: str
     verbose: bool
+    keep: bool
     path: tuple[str, ...]
     within: bool
 
@@ -92,6 +94,7 @@ def read_build_config() -> BuildConfig:
         env.get("PLANISH_SHIMS", ""),
         env.get("PLANISH_LOCK", ""),
         bool(env.get("PLANISH_VERBOSE")),
+        env.get("PLANISH_KEEP") != "off",
         tuple(folder for folder in env.get("PATH", "").split(os.pathsep) if folder),
         bool(env.get("PLANISH_WITHIN")),
     )

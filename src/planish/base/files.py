@@ -11,11 +11,12 @@ from pathlib import Path
 from planish.base.errors import UsageError
 
 
-def write_atomic(path: Path, data: bytes | str) -> None:
+def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None:
     """Write `data` to a temporary name beside `path` and move it into place.
 
     A symbolic link stays one: what it leads to is replaced. What is no regular file (`/dev/null`,
-    `/dev/stdout`, a pipe) is written to as it stands.
+    `/dev/stdout`, a pipe) is written to as it stands. Where it need not be durable, a power failure
+    may leave a file cut off.
     Raises UsageError (folder missing, read-only, disk full); `path` then is as it was.
     """
     raw = data.encode() if isinstance(data, str) else data
@@ -27,8 +28,9 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         with _temporary_beside(place) as (handle, temporary):
             with os.fdopen(handle, "wb") as file:
                 file.write(raw)
-                file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             temporary.chmod(0o666 & ~_umask())
             temporary.replace(place)
     except OSError as error:

@@ -84,9 +84,9 @@ def main(arguments: Sequence[str], ask_server: Callable[[list[str]], int | None]
         code = subprocess.run([*compiler, *words], env=real).returncode
         if code:
             return code
-        _say(verbose, _replay(unit, lock, (), quiet=True) or "replayed")
+        _say(verbose, _replay(unit, lock, (), given.keep, quiet=True) or "replayed")
         return 0
-    problem = _replay(unit, lock, dependencies)
+    problem = _replay(unit, lock, dependencies, given.keep)
     _say(verbose, problem or "replayed")
     return _hand_on(compiler, words, real) if problem else 0
 
@@ -183,7 +183,9 @@ def _name_in(lock: str, source: str) -> str:
     return os.path.relpath(source, os.path.dirname(lock) or ".").replace(os.sep, "/")  # noqa: PTH120
 
 
-def _replay(unit: Unit, lock: str, dependencies: tuple[str, ...], *, quiet: bool = False) -> str:
+def _replay(
+    unit: Unit, lock: str, dependencies: tuple[str, ...], keep: bool, *, quiet: bool = False
+) -> str:
     """Write the object by the lockfile; the reason where that cannot be done.
 
     dependencies  words that make the front end write the file of dependencies, too
@@ -209,7 +211,9 @@ def _replay(unit: Unit, lock: str, dependencies: tuple[str, ...], *, quiet: bool
         sources, folder = [Path(unit.source)], path.parent
         with Session(jobs=1, store=None, here=client.served) as session:
             # A stale entry is the real compiler's work: nothing is built to compare.
-            (result,) = replay(session, sources, request, Options(), held, folder, locked=True)
+            (result,) = replay(
+                session, sources, request, Options(), held, folder, locked=True, kept=keep
+            )
         if isinstance(result, PlanishError):
             return str(result)
         write_atomic(Path(unit.output), result.artefact)

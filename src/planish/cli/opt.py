@@ -108,7 +108,9 @@ _LOCK = "planish.lock"
     help="The lockfile.",
 )
 @click.option("--no-lock", is_flag=True, help="Do not write the lockfile.")
-@click.option("--no-store", is_flag=True, help="Do not use the store of earlier outcomes.")
+@click.option(
+    "--no-store", is_flag=True, help="Do not use the store of earlier outcomes and builds."
+)
 @click.option(
     "--print-clang-flags", is_flag=True, help="Show how plain clang and opt replay the recipe."
 )
@@ -165,7 +167,7 @@ def command(flags: Sequence[str] | None, /, sources: Sequence[Path], **given: An
             write_lock=not (given["no_lock"] or replaying),
         )  # fmt: skip
         if replaying:
-            run.replay(jobs, locked=given["locked"])
+            run.replay(jobs, locked=given["locked"], kept=not given["no_store"])
         else:
             run.search(jobs)
     run.show(

@@ -60,14 +60,14 @@ class Run:
             if self.interrupted:
                 return
 
-    def replay(self, jobs: Sequence[OneJob], *, locked: bool) -> None:
-        """Build each source by the lockfile."""
+    def replay(self, jobs: Sequence[OneJob], *, locked: bool, kept: bool) -> None:
+        """Build each source by the lockfile; `kept`: what was built before may be taken."""
         lock = lockfile.load(self._lock)
         for _, output in jobs:
             check_writable(output)
         results = replay(
             self._session, [source for source, _ in jobs], self._request, self._options,
-            lock, self._lock.parent, locked=locked,
+            lock, self._lock.parent, locked=locked, kept=kept,
         )  # fmt: skip
         for result, (_, output) in zip(results, jobs, strict=True):
             try:

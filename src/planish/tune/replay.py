@@ -23,6 +23,7 @@ from planish.llvm.recipe import Recipe
 from planish.llvm.requests import Build, Built, Facts
 from planish.proc.pool import Call, Reply
 from planish.store.lockfile import LockEntry, Lockfile
+from planish.tune.built_store import run_or_load
 from planish.tune.result import Finished, Result, lock_name, to_result
 from planish.tune.session import Options, Session
 from planish.tune.source import (
@@ -55,9 +56,11 @@ def replay(
     folder: Path,
     *,
     locked: bool = False,
+    kept: bool = True,
 ) -> Iterator[Result | PlanishError]:
     """For each source, in order: its result, or why there is none.
 
+    kept  what was built before on this machine may be taken, and is kept
     A LockError stands for a source without an entry, or (`locked`) with a stale one.
     """
     started = time.monotonic()
@@ -75,15 +78,17 @@ def replay(
             session.pool.keep(blob, data)
             waiting.append(_Waiting(path, entry, recipe, blob))
     ready = [item for item in waiting if isinstance(item, _Waiting)]
-    replies = iter(
-        session.pool.run([_call(session, item, request, options, locked) for item in ready])
-    )
+    calls = [_call(session, item, request, options, locked) for item in ready]
+    if kept:
+        replies = iter(run_or_load(session, calls))
+    else:
+        replies = iter((reply, False) for reply in session.pool.run(calls))
     for item in waiting:
         if isinstance(item, PlanishError):
             yield item
             continue
         try:
-            yield _result(session, item, next(replies), request, options, locked, started)
+            yield _result(session, item, *next(replies), request, options, locked, started)
         except PlanishError as error:
             yield error
         session.pool.forget(item.blob)
@@ -159,6 +164,7 @@ def _result(
     session: Session,
     item: _Waiting,
     reply: Reply,
+    found: bool,
     request: Request,
     options: Options,
     locked: bool,
@@ -185,7 +191,7 @@ def _result(
         before = before_of(session, task, options)
         done = finish(session, task, before, item.recipe, options)
     else:
-        before, done = _same(task, item, built, options)
+        before, done = _same(task, item, built, options, found)
     ledger = Ledger(
         seconds=time.monotonic() - started,
         baseline=before.words,
@@ -206,7 +212,9 @@ def _check_words(session: Session, item: _Waiting) -> None:
     vocabulary.check_options(words, item.recipe.options)
 
 
-def _same(task: Task, item: _Waiting, built: Built, options: Options) -> tuple[Baseline, Finished]:
+def _same(
+    task: Task, item: _Waiting, built: Built, options: Options, found: bool
+) -> tuple[Baseline, Finished]:
     """The entry as it stands: the baseline's numbers are the lockfile's, nothing is measured."""
     entry = item.entry
     value = built.value(options.goal)
@@ -220,7 +228,15 @@ def _same(task: Task, item: _Waiting, built: Built, options: Options) -> tuple[B
         if entry.verdict.startswith(grade.value):
             verdict = Verdict(grade, entry.verdict.removeprefix(grade.value).strip())
     before = Baseline(entry.baseline, entry.baseline, {}, b"", f"{entry.compiler}, locked")
-    checks = ("module verifier", "the lockfile's size")
+    checks = ["module verifier", "the lockfile's size"]
+    if found:
+        checks.append("taken from an earlier build of the same bitcode")
     return before, Finished(
-        item.recipe, built.artefacts[options.emit], value, dict(built.sections), verdict, (), checks
+        item.recipe,
+        built.artefacts[options.emit],
+        value,
+        dict(built.sections),
+        verdict,
+        (),
+        tuple(checks),
     )
