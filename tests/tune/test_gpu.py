@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from planish.gpu.hardware import TARGETS
 from planish.proc.pool import Call, Pool
 from planish.store.lockfile import update
 from planish.tensor import functions as f
-from planish.tensor.expr import axes
+from planish.tensor.expr import Expr, axes
 from planish.tune.gpu_checks import interpret_request
 from planish.tune.gpu_contests import attention, layernorm, matmul, softmax
 from planish.tune.gpu_inspect import Launch, difference, inspect, of_built, triton_build
@@ -86,6 +87,27 @@ def test_attention_of_odd_lengths(interpreter: Pool) -> None:
     for type in ("f16", "bf16"):
         tensor = attention(2, 1, 37, 24, type)
         must_hold(gpu_kernel(tensor, configs={"O": "m=16 n=16"}), interpreter)
+
+
+_MASKS: dict[str, tuple[Callable[[Expr, Expr], Expr], str]] = {
+    "k <= q": (lambda k, q: k <= q, "BLOCK_M, 70)"),
+    "q >= k": (lambda k, q: q >= k, "BLOCK_M, 70)"),
+    "k < q + 20": (lambda k, q: k < q + 20, "BLOCK_M + 19, 70)"),
+    "k - 3 <= q": (lambda k, q: k - 3 <= q, "BLOCK_M + 3, 70)"),
+    "k + 21 <= q": (lambda k, q: k + 21 <= q, "BLOCK_M + -21, 70)"),  # some queries see no key
+    "k >= q": (lambda k, q: k >= q, ""),
+    "k <= 2 q": (lambda k, q: k <= q * 2, ""),
+}
+
+
+@pytest.mark.parametrize("mask", _MASKS)
+def test_tiles_of_keys_that_no_query_sees_are_left_out(mask: str, interpreter: Pool) -> None:
+    seen, end = _MASKS[mask]
+    kernel = gpu_kernel(attention(1, 2, 70, 16, seen=seen), configs={"O": "m=16 n=32"})
+    assert [k.form for k in kernel.kernels] == ["attention"]
+    assert ("tl.minimum" in kernel.source) == bool(end)
+    assert end in kernel.source
+    must_hold(kernel, interpreter)
 
 
 def test_rows_of_minus_infinity_stay_what_they_are(interpreter: Pool) -> None:
@@ -176,6 +198,30 @@ def test_the_judge_finds_faults_and_is_silent_on_good_kernels(
     rows = difference(rules["good"][1], rules["unhinted"][1])
     assert ("finding", "-", "missing-divisibility at kernels.py:8") in rows
     assert difference(rules["good"][1], rules["good"][1]) == []
+
+
+@pytest.mark.parametrize("length", [512, 4096])
+@pytest.mark.parametrize("heads", [1, 16])
+def test_attention_gives_no_word_on_the_order_of_its_blocks(
+    length: int, heads: int, compiler: Pool
+) -> None:
+    """Each block has queries of its own: no order lets blocks share them."""
+    kernel = gpu_kernel(attention(2, heads, length, 64), target="cuda:sm_90")
+    [built] = kernel.compiled(compiler)
+    [source] = kernel.kernels
+    assert prod(source.grid) >= 8
+    assert [f.rule for f in of_built(built, kernel.target, grid=source.grid).findings] == []
+
+
+@pytest.mark.parametrize("group", [1, 8])
+def test_the_order_of_a_product_s_blocks_is_judged_on_their_grid(
+    group: int, compiler: Pool
+) -> None:
+    tiles = f"m=32 n=32 k=32 warps=4 stages=3 group={group}"
+    kernel = gpu_kernel(matmul(4096, 4096, 4096), target="cuda:sm_80", configs={"C": tiles})
+    [built] = kernel.compiled(compiler)
+    found = of_built(built, kernel.target, grid=kernel.kernels[0].grid).findings
+    assert ("program-order" in [f.rule for f in found]) == (group == 1)
 
 
 def test_kernels_are_saved_with_what_a_launch_needs(compiler: Pool, tmp_path: Path) -> None:

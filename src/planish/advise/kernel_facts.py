@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from planish.gpu.hardware import Hardware
@@ -40,7 +41,7 @@ class KernelFacts:
     loop        indices of the first and last instruction of the main loop, or None
     accesses    of memory, by index of instruction
     texts       ttgir, ptx, amdgcn where there are
-    blocks      of the grid; 0 where that is unknown
+    grid        blocks along x, y and z; empty where that is unknown
     """
 
     name: str
@@ -55,7 +56,12 @@ class KernelFacts:
     accesses: tuple[MemoryAccess, ...]
     texts: Mapping[str, str] = field(default_factory=dict, hash=False)
     file: str = ""
-    blocks: int = 0
+    grid: tuple[int, ...] = ()
+
+    @property
+    def blocks(self) -> int:
+        """Of the grid; 0 where that is unknown."""
+        return prod(self.grid) if self.grid else 0
 
     def in_loop(self, index: int) -> bool:
         """Whether an instruction lies in the main loop."""
@@ -148,7 +154,7 @@ class KernelFacts:
 
 def gather(
     resources: KernelResources, hardware: Hardware, *, threads: int = 0, shared: int | None = None,
-    texts: Mapping[str, str] | None = None, file: str = "", blocks: int = 0,
+    texts: Mapping[str, str] | None = None, file: str = "", grid: tuple[int, ...] = (),
 ) -> KernelFacts:  # fmt: skip
     """All facts of a kernel.
 
@@ -163,7 +169,7 @@ def gather(
         resources.name, hardware, resources, count, total, shared is not None, found, code,
         main_loop(code) if code else None,
         tuple(memory_accesses(code, threads=count)) if code else (), dict(texts or {}), file,
-        blocks,
+        grid,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from planish.advise.access_rules import bank_conflicts, narrow, uncoalesced
 from planish.advise.finding import Finding, Rule, line_of
 from planish.advise.kernel_facts import CONVERSIONS, COPIES, MATRIX, KernelFacts
 from planish.gpu.lanes import block_addresses
+from planish.gpu.sass import Function
 
 _LOW = 0.25  # occupancy below which loads are not hidden by other warps
 _IDLE = 0.07  # below which not even a pipelined kernel fills its schedulers
@@ -133,6 +134,21 @@ def conversions(facts: KernelFacts) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+_MOST_BLOCKS = 2048
+
+
+def _tiles_read(facts: KernelFacts, code: Function, blocks: int) -> list[int]:
+    """Of the two lines of the source that read most: how many tiles the first blocks read."""
+    counts = block_addresses(code, blocks, threads=facts.threads, grid=facts.grid)
+    lines: dict[tuple[str, int], int] = {}
+    for access in facts.accesses:
+        if access.space == "global" and not access.store and access.index in counts:
+            i = access.instruction
+            key = (i.file, i.line)
+            lines[key] = max(lines.get(key, 0), counts[access.index])
+    return sorted(lines.values(), reverse=True)[:2]
+
+
 def program_order(facts: KernelFacts) -> Iterator[Finding]:
     """Blocks that run together and share little: the L2 cache sees many different tiles."""
     if facts.code is None or not facts.count(MATRIX, loop=True):
@@ -140,16 +156,12 @@ def program_order(facts: KernelFacts) -> Iterator[Finding]:
     if not facts.blocks and any("SR_CTAID.Y" in i.text for i in facts.code.code):
         return  # a grid of two dimensions, of unknown shape
     blocks = min(facts.hardware.processors, facts.blocks or 128)
-    counts = block_addresses(facts.code, blocks, threads=facts.threads)
-    lines: dict[tuple[str, int], int] = {}
-    for access in facts.accesses:
-        if access.space == "global" and not access.store and access.index in counts:
-            i = access.instruction
-            key = (i.file, i.line)
-            lines[key] = max(lines.get(key, 0), counts[access.index])
-    tiles = sorted(lines.values(), reverse=True)[:2]
+    tiles = _tiles_read(facts, facts.code, blocks)
     if len(tiles) < 2 or sum(tiles) < 2.5 * 2 * sqrt(blocks):
         return
+    more = min(facts.blocks, _MOST_BLOCKS)
+    if more and _tiles_read(facts, facts.code, more)[0] == more:
+        return  # each block has a tile of its own (queries of attention): no order shares it
     if not facts.blocks and tiles[0] == blocks and tiles[1] > 1:
         return  # the grid may be smaller than what was looked at
     yield Finding(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +135,7 @@ def _work(
             found["wrote"] += [str(p) for p in kernel.save(output, pool=pool)]
     found["compile_seconds"] = sum(b.seconds for b in built)
     found["judged"] = [
-        of_built(b, kernel.target, k.name, prod(k.grid)).to_json()
+        of_built(b, kernel.target, k.name, k.grid).to_json()
         for b, k in zip(built, kernel.kernels, strict=True)
     ]
     return found

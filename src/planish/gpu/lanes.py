@@ -9,6 +9,7 @@ of a request and the conflicts of banks. What is not understood stays unknown; n
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planish.gpu.sass import Function, Instruction
@@ -46,7 +47,9 @@ class MemoryAccess:
         return self.sectors > 0 or self.ways > 0
 
 
-def block_addresses(function: Function, blocks: int, *, threads: int = 128) -> dict[int, int]:
+def block_addresses(
+    function: Function, blocks: int, *, threads: int = 128, grid: Sequence[int] = ()
+) -> dict[int, int]:
     """For each global access, how many different addresses the first `blocks` blocks begin at.
 
     Instructions whose address is not understood are left out.
@@ -54,7 +57,7 @@ def block_addresses(function: Function, blocks: int, *, threads: int = 128) -> d
     found: dict[int, set[int]] = {}
     unknown: set[int] = set()
     for first in range(0, blocks, 32):
-        machine = Machine(threads, first)
+        machine = Machine(threads, first, grid)
         for index, instruction in enumerate(function.code):
             if _SPACES.get(instruction.opcode, ("", False))[0] == "global":
                 address = machine.address(_brackets(instruction), wide=True)

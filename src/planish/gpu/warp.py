@@ -7,7 +7,7 @@ relative to the others. What is not understood stays unknown; nothing is guessed
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,13 @@ _MASK = np.uint64(0xFFFFFFFF)
 class Machine:
     """Registers of 32 lanes; a name that is missing is unknown."""
 
-    def __init__(self, threads: int, first_block: int | None = None) -> None:
+    def __init__(
+        self, threads: int, first_block: int | None = None, grid: Sequence[int] = ()
+    ) -> None:
+        """Where `first_block` is given, lanes stand for blocks of the grid instead of threads."""
         self._threads = threads
-        self.first_block = first_block  # where lanes stand for blocks instead of threads
+        self.first_block = first_block
+        self.grid = grid
         self._values: dict[str, Lanes] = {}
 
     def word(self, text: str) -> Lanes | None:
@@ -114,9 +118,22 @@ def _known(machine: Machine, operands: list[str]) -> list[Lanes] | None:
     return None if any(f is None for f in found) else [f for f in found if f is not None]
 
 
+_COORDINATES = ("SR_CTAID.X", "SR_CTAID.Y", "SR_CTAID.Z")
+
+
+def _coordinate(first: int, grid: Sequence[int], along: int) -> Lanes:
+    """Where 32 blocks stand along a dimension, in the order in which they are started."""
+    blocks = np.arange(first, first + 32, dtype=np.uint64)
+    if not grid:  # of unknown shape: taken for one long row
+        return blocks if along == 0 else np.zeros(32, np.uint64)
+    for length in grid[:along]:
+        blocks //= np.uint64(length)
+    return blocks % np.uint64(grid[along]) if along < len(grid) else np.zeros(32, np.uint64)
+
+
 def _special(machine: Machine, i: Instruction, x: list[str]) -> _Result:
-    if x[1] == "SR_CTAID.X" and machine.first_block is not None:
-        return [np.arange(machine.first_block, machine.first_block + 32, dtype=np.uint64)]
+    if machine.first_block is not None and x[1] in _COORDINATES:
+        return [_coordinate(machine.first_block, machine.grid, _COORDINATES.index(x[1]))]
     if x[1] in ("SR_TID.X", "SR_LANEID"):
         if machine.first_block is not None:
             return [np.zeros(32, np.uint64)]

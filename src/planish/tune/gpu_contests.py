@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from planish.tensor import functions as f
-from planish.tensor.expr import Tensor, axes, cast
+from planish.tensor.expr import Axis, Expr, Tensor, axes, cast
+from planish.tensor.positions import position
 from planish.tune.gpu_bench import Array, Call, Contest, Device, rank_correlation
 from planish.tune.gpu_cost import estimate
 from planish.tune.gpu_kernels import GpuKernel, gpu_kernel
@@ -47,12 +48,23 @@ def layernorm(rows: int, length: int, type: str = "f16") -> Tensor:
     return f.define("Y", [m, n], d * f.rsqrt(var[m] + 1e-5) * w[n] + b[n], type)
 
 
-def attention(batch: int, heads: int, length: int, head: int, type: str = "f16") -> Tensor:
-    """softmax(Q K / sqrt(d)) V."""
+def attention(
+    batch: int,
+    heads: int,
+    length: int,
+    head: int,
+    type: str = "f16",
+    seen: Callable[[Expr, Expr], Expr] | None = None,
+) -> Tensor:
+    """softmax(Q K / sqrt(d)) V; `seen` says by the positions of a key and a query what counts."""
     b, h, q, k, d, e = axes("b h q k d e")
     shape = (batch, heads, length, head)
     query, key, value = (f.tensor(n, shape, type) for n in "QKV")
-    s = f.define("S", [b, h, q, k], f.sum(d, query[b, h, q, d] * key[b, h, k, d]) * head**-0.5)
+    score: Expr = f.sum(d, query[b, h, q, d] * key[b, h, k, d]) * head**-0.5
+    if seen is not None:
+        counts = seen(position(Axis("k", length)), position(Axis("q", length)))
+        score = f.where(counts, score, float("-inf"))
+    s = f.define("S", [b, h, q, k], score)
     top = f.define("top", [b, h, q], f.max(k, s[b, h, q, k]))
     p = f.define("P", [b, h, q, k], f.exp(s[b, h, q, k] - top[b, h, q]))
     total = f.define("total", [b, h, q], f.sum(k, p[b, h, q, k]))

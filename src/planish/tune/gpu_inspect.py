@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +119,7 @@ def _amd_target(data: bytes) -> str:
     return f"hip:{match[1].decode()}"
 
 
-def of_built(built: Built, target: str, file: str = "", blocks: int = 0) -> Inspection:
+def of_built(built: Built, target: str, file: str = "", grid: tuple[int, ...] = ()) -> Inspection:
     """A kernel that Triton has compiled."""
     hardware = hardware_of(target)
     texts = {
@@ -133,7 +132,7 @@ def of_built(built: Built, target: str, file: str = "", blocks: int = 0) -> Insp
     # AMD's descriptor counts shared memory as Triton gives it; NVIDIA's is given at the launch.
     given = max(0, built.shared - resources.shared)
     facts = gather(resources, hardware, shared=given, texts=texts, file=file or built.file,
-                   blocks=blocks)  # fmt: skip
+                   grid=grid)  # fmt: skip
     # Sources that were compiled from text lie in the cache, under names that say nothing.
     kept, said = Path(built.file).name, Path(file).name if file else ""
     said = said if said.endswith(".py") or not said else f"{said}.py"
@@ -144,7 +143,7 @@ def of_built(built: Built, target: str, file: str = "", blocks: int = 0) -> Insp
 def inspect_kernel(kernel: GpuKernel) -> list[Inspection]:
     """All kernels of a tensor program."""
     pairs = zip(kernel.compiled(), kernel.kernels, strict=True)
-    return [of_built(b, kernel.target, s.name, prod(s.grid)) for b, s in pairs]
+    return [of_built(b, kernel.target, s.name, s.grid) for b, s in pairs]
 
 
 def inspect_triton(path: Path, function: str, target: str, launch: Launch) -> list[Inspection]:

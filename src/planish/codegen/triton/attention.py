@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from planish.codegen.triton.causal import reach
 from planish.codegen.triton.contraction import side
 from planish.codegen.triton.finish import accumulators, arguments
 from planish.codegen.triton.match_attention import Attention, value_axes
@@ -81,8 +82,14 @@ def emit_attention(
     narrow = found.values.type.name in ("f16", "bf16")
     wanted = found.values.type if narrow else F32
     exact = f', input_precision="{scores.precision}"'
-    with code.block(f"for start in range(0, {keys.extent}, BLOCK_N):"), right.inner(), \
-            grid.inner(), value.inner():  # fmt: skip
+    behind = reach(found)
+    end = str(keys.extent)
+    if behind is not None:  # no query of the block sees a key behind these
+        last_seen = f"(tl.program_id(0) + 1) * BLOCK_M{f' + {behind}' if behind else ''}"
+        end = code.fresh("end")
+        code.line(f"{end} = tl.minimum({last_seen}, {keys.extent})")
+    loop = f"for start in range(0, {end}, BLOCK_N):"
+    with code.block(loop), right.inner(), grid.inner(), value.inner():
         define(keys, "start", (right, grid, value))
         k = side(code, right, scores.right, scores.type, d, "k")
         precision = exact if scores.type == F32 else ""
@@ -120,7 +127,7 @@ def emit_attention(
     text = code.module(
         name, [argument(t.name) for t in tensors], blocks, "\n".join(map(str, found.stages))
     )
-    points = prod(extents[a] for a in (*scores.batch, *scores.m, *scores.n))
+    points = prod(extents[a] for a in scores.batch) * _pairs(queries.extent, keys.extent, behind)
     work = 2 * points * (depth + extents[e_axis])
     moved = sum(prod(t.shape) * t.type.size for t in tensors)
     return KernelSource(
@@ -132,6 +139,13 @@ def emit_attention(
          batch.extent if batch else 1, "type": scores.type.name, "head": d.length + e.length,
          "operand_bytes": scores.type.size, "precision": scores.precision},
     )  # fmt: skip
+
+
+def _pairs(queries: int, keys: int, behind: int | None) -> int:
+    """Pairs of a query and a key that it sees."""
+    if behind is None:
+        return queries * keys
+    return sum(min(max(query + behind + 1, 0), keys) for query in range(queries))
 
 
 def _finish(code: Code, scope: Scope, found: Attention) -> None:
