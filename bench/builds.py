@@ -5,8 +5,9 @@ clang and linked by the bundled lld (`build_projects.py`). None of them was used
 coreset (bench/corpus/projects.toml). Printed for each: allocated bytes of the linked program built
 plainly, tuned unit by unit (replayed through `planish cc`, not only measured), with link-time
 optimisation at -Oz (the linker's own), and tuned as one module; wall time of record and tuning,
-and of the replayed build over the plain one, in turn and both of one job after another; whether
-the project's own test suite passes on both programs.
+and of the replayed build over the plain one, in turn and both of one job after another: the first
+with nothing kept of earlier replays, and again; whether the project's own test suite passes on
+both programs.
 
 What is measured is kept below --folder, step by step: run it again to go on after --seconds.
 """
@@ -66,15 +67,19 @@ class Bench:
     def size(self, name: str) -> int:
         return allocated_bytes((self.tree(name) / self.project.program).read_bytes())
 
-    def environment(self, name: str) -> dict[str, str]:
-        """Of a tree: its compilers, and for the tuned one what stands behind them."""
+    def environment(self, name: str, keep: bool = True) -> dict[str, str]:
+        """Of a tree: its compilers, and for the tuned one what stands behind them.
+
+        keep  whether replays find what earlier ones have built
+        """
         lto = "-lto" if name == "ltoOz" else ""
         clang = {"CC": str(self.tools / f"clang{lto}"), "CXX": str(self.tools / f"clang++{lto}")}
         if name == "tuned":
             behind = {f"PLANISH_{role}": words for role, words in clang.items()}
             shims = self.tree(name) / ".planish" / "shims"
             clang = {"CC": str(shims / "cc"), "CXX": str(shims / "c++"), **behind,
-                     "PLANISH_CACHE": str(self.folder / "cache")}  # fmt: skip
+                     "PLANISH_CACHE": str(self.folder / "cache"),
+                     "PLANISH_KEEP": "on" if keep else "off"}  # fmt: skip
         path = os.pathsep.join([str(self.tools), os.environ["PATH"]])
         return {**os.environ, **clang, "FLAGS": _FLAGS, "PATH": path}
 
@@ -167,7 +172,7 @@ def _plain(bench: Bench) -> dict[str, Any]:
     for name in _TREES:
         shutil.rmtree(bench.tree(name), ignore_errors=True)
         shutil.copytree(source, bench.tree(name), symlinks=True)
-        _sh(bench, "plain", bench.project.prepare, bench.tree(name))
+        _sh(bench, name, bench.project.prepare)
     seconds = _build(bench, "plain")
     _sh(bench, "plain", bench.project.test)
     return {"version": version, "plain": bench.size("plain"), "plain_seconds": seconds}
@@ -229,16 +234,17 @@ def _replay(bench: Bench) -> dict[str, Any]:
 
 
 def _times(bench: Bench) -> dict[str, Any]:
-    pairs = []
+    """Of the plain build, a first replay, and one that finds what others have built."""
+    rounds = []
     for _ in range(bench.given.repeats):
-        pair = []
-        for name in ("plain", "tuned"):
+        times = []
+        for name, keep in (("plain", True), ("tuned", False), ("tuned", True)):
             _sh(bench, name, bench.project.clean)
             started = time.perf_counter()
-            _sh(bench, name, bench.project.build)
-            pair.append(time.perf_counter() - started)
-        pairs.append(pair)
-    return {"pairs": pairs}
+            _sh(bench, name, bench.project.build, keep)
+            times.append(time.perf_counter() - started)
+        rounds.append(times)
+    return {"rounds": rounds}
 
 
 def _build(bench: Bench, name: str) -> float:
@@ -258,9 +264,9 @@ def _tests(bench: Bench) -> str:
     return "pass"
 
 
-def _sh(bench: Bench, name: str, command: str, folder: Path | None = None) -> None:
+def _sh(bench: Bench, name: str, command: str, keep: bool = True) -> None:
     subprocess.run(
-        ["sh", "-ec", command], cwd=folder or bench.tree(name), env=bench.environment(name),
+        ["sh", "-ec", command], cwd=bench.tree(name), env=bench.environment(name, keep),
         check=True, capture_output=True, text=True,
     )  # fmt: skip
 
