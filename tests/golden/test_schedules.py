@@ -24,6 +24,14 @@ def _rows() -> Program:
     return lower([pl.define("Y", [m, n], x[m, n] - s[m])])
 
 
+def _scaled() -> Program:
+    m, n, k = pl.axes("m n k")
+    a, b, c = pl.tensor("A", (20, 30)), pl.tensor("B", (30, 40)), pl.tensor("c", (40,))
+    twice = pl.define("S", [m, k], a[m, k] * 2.0)
+    product = pl.define("C", [m, n], pl.sum(k, twice[m, k] * b[k, n]))
+    return lower([pl.define("Y", [m, n], pl.relu(product[m, n] + c[n]))])
+
+
 _STEPS: dict[str, tuple[Callable[[], Program], str]] = {
     "split": (_matmul, "split C m 8"),
     "reorder": (_matmul, "reorder C k m n"),
@@ -35,6 +43,8 @@ _STEPS: dict[str, tuple[Callable[[], Program], str]] = {
     "pack-at": (_matmul, "split C k 8\nreorder C k/8 m n k\npack C B at k/8 as k n"),
     "prefetch": (_matmul, "tile C m=4 n=16 vector n\nprefetch C C"),
     "fuse": (_rows, "fuse S Y m"),
+    "inline": (_scaled, "inline S"),
+    "epilogue": (_scaled, "epilogue C Y\ntile C m=4 n=16 vector n"),
     "split_reduction": (_matmul, "split_reduction C k 3"),
 }
 

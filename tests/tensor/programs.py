@@ -174,14 +174,21 @@ def _schedule(draw: random.Random, program: Program, steps: int) -> Schedule:
     """Steps drawn at random, those kept that may be taken."""
     nest = plain(program)
     taken: list[Step] = []
-    for _ in range(draw.randint(0, steps)):
-        one = _step(draw, nest)
+    first = [_absorbing(draw, program)] if draw.random() < 0.3 else []
+    for at in range(draw.randint(0, steps)):
+        one = first[at] if at < len(first) else _step(draw, nest)
         try:
             nest = one.apply(nest)
         except UsageError:
             continue
         taken.append(one)
     return Schedule(tuple(taken))
+
+
+def _absorbing(draw: random.Random, program: Program) -> Step:
+    """A step that takes a statement away; such steps come first."""
+    one, other = (draw.choice(program.stages).name for _ in range(2))
+    return step("inline", one) if draw.random() < 0.5 else step("epilogue", one, other)
 
 
 def _step(draw: random.Random, nest: Nest) -> Step:

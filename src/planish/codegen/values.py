@@ -10,7 +10,7 @@ from planish.codegen import vir
 from planish.codegen.arithmetic import Arithmetic
 from planish.codegen.shape import AHEAD, Chunk, Offsets, Shape, Spot, lanes_for
 from planish.codegen.view import Operand, StageView
-from planish.tensor.expr import COMPARISONS, Access, Cast, Const, Expr, Op, children
+from planish.tensor.expr import COMPARISONS, Access, Cast, Const, Expr, Op
 from planish.tensor.program import Accumulator
 
 
@@ -82,7 +82,7 @@ class Values:
             axes, same = operand.axes, self._along(operand)
             key = id(operand)
         else:
-            parts = [self._info(part) for part in children(expr)]
+            parts = [self._info(part) for part in expr.parts]
             axes = frozenset().union(*[part.axes for part in parts])
             if isinstance(expr, Accumulator):
                 axes = frozenset(("*",))

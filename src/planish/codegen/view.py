@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 from planish.codegen.layout import Place, move, start
-from planish.tensor.expr import Access, Expr, Op, children
+from planish.tensor.expr import Access, Expr, Op
 from planish.tensor.loops import For
 from planish.tensor.program import Stage
 
@@ -118,7 +118,7 @@ class StageView:
                 head = getattr(expr, "value", None)
                 # 0 and -0.0 are equal, and not the same constant.
                 name = expr.name if isinstance(expr, Op) else type(expr).__name__
-                return (name, repr(head), expr.type.name, *map(shape, children(expr)))
+                return (name, repr(head), expr.type.name, *map(shape, expr.parts))
 
             post = shape(stage.post) if stage.post is not None else None
             self._form = (

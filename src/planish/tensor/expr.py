@@ -57,6 +57,13 @@ class Index:
         """Whether it is that axis and nothing else."""
         return self == Index(((name, 1),))
 
+    def at(self, indices: Mapping[str, Index]) -> Index:
+        """The index with others in the places of axes, all at once."""
+        found = Index((), self.constant)
+        for axis, c in self.terms:
+            found = found + indices.get(axis, Index(((axis, 1),))) * c
+        return found
+
     def __add__(self, other: Index | Axis | int) -> Index:
         other = as_index(other)
         terms = dict(self.terms)
@@ -148,9 +155,26 @@ def axes(names: str) -> tuple[Axis, ...]:
 
 
 class Expr:
-    """A value at one point; operators build larger ones."""
+    """A value at one point; operators build larger ones.
+
+    A code generator may bring nodes of its own: they say what their `parts` are, which node has
+    others in their place, and which one has affine indices `at` the places of axes.
+    """
 
     type: Type
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """The operands."""
+        return ()
+
+    def having(self, parts: Sequence[Expr]) -> Expr:
+        """The node with other operands of the same types."""
+        return self
+
+    def at(self, indices: Mapping[str, Index]) -> Expr:
+        """The node, its operands left alone, with indices exchanged for axes."""
+        return self
 
     def __add__(self, other: Operand) -> Expr:
         return apply("add", self, other)
@@ -262,6 +286,9 @@ class Access(Expr):
         """The tensor's."""
         return self.tensor.type
 
+    def at(self, indices: Mapping[str, Index]) -> Access:
+        return Access(self.tensor, tuple(i.at(indices) for i in self.indices))
+
     def __str__(self) -> str:
         return f"{self.tensor.name}[{', '.join(map(str, self.indices))}]"
 
@@ -274,6 +301,13 @@ class Op(Expr):
     arguments: tuple[Expr, ...]
     type: Type
 
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return self.arguments
+
+    def having(self, parts: Sequence[Expr]) -> Op:
+        return Op(self.name, tuple(parts), self.type)
+
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.arguments))})"
 
@@ -284,6 +318,13 @@ class Cast(Expr):
 
     argument: Expr
     type: Type
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return (self.argument,)
+
+    def having(self, parts: Sequence[Expr]) -> Cast:
+        return Cast(parts[0], self.type)
 
     def __str__(self) -> str:
         return f"{self.type}({self.argument})"
@@ -299,6 +340,13 @@ class Reduce(Expr):
     type: Type
     extents: tuple[tuple[str, int], ...] = field(default=(), compare=False)
     modulo: int | None = None
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return (self.body,)
+
+    def having(self, parts: Sequence[Expr]) -> Reduce:
+        return Reduce(self.name, self.bound, parts[0], self.type, self.extents, self.modulo)
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(self.bound)}: {self.body})"
@@ -357,31 +405,9 @@ def cast(x: Expr, to: str | Type) -> Expr:
     return x if x.type == wanted else Cast(x, wanted)
 
 
-def children(expr: Expr) -> tuple[Expr, ...]:
-    """The operands of a node."""
-    if isinstance(expr, Op):
-        return expr.arguments
-    if isinstance(expr, Cast):
-        return (expr.argument,)
-    if isinstance(expr, Reduce):
-        return (expr.body,)
-    return ()
-
-
-def rebuild(expr: Expr, parts: Sequence[Expr]) -> Expr:
-    """The node with other operands of the same types."""
-    if isinstance(expr, Op):
-        return Op(expr.name, tuple(parts), expr.type)
-    if isinstance(expr, Cast):
-        return Cast(parts[0], expr.type)
-    if isinstance(expr, Reduce):
-        return Reduce(expr.name, expr.bound, parts[0], expr.type, expr.extents, expr.modulo)
-    return expr
-
-
 def walk(expr: Expr) -> Iterator[Expr]:
     """The node and all below it, operands before operations."""
-    for part in children(expr):
+    for part in expr.parts:
         yield from walk(part)
     yield expr
 
@@ -395,7 +421,7 @@ def free_axes(expr: Expr) -> tuple[str, ...]:
     """Axes that are not bound by a reduction inside, in order of appearance."""
     if isinstance(expr, Access):
         return tuple(dict.fromkeys(a for i in expr.indices for a in i.axes))
-    found = dict.fromkeys(a for part in children(expr) for a in free_axes(part))
+    found = dict.fromkeys(a for part in expr.parts for a in free_axes(part))
     if isinstance(expr, Reduce):
         return tuple(a for a in found if a not in expr.bound)
     return tuple(found)
@@ -411,15 +437,25 @@ def rename(expr: ExprT, names: Mapping[str, str]) -> ExprT:
         return as_type(ExprT, Access(expr.tensor, moved))
     if isinstance(expr, Reduce):
         names = {k: v for k, v in names.items() if k not in expr.bound}
-    return as_type(ExprT, rebuild(expr, [rename(part, names) for part in children(expr)]))
+    return as_type(ExprT, expr.having([rename(part, names) for part in expr.parts]))
 
 
-def substitute(expr: Expr, axis: str, index: Index) -> Expr:
-    """The expression with an affine index in the place of a free axis."""
+def with_indices(expr: ExprT, indices: Mapping[str, Index]) -> ExprT:
+    """The expression with affine indices in the places of axes, all at once; binds none."""
+    moved = expr.at(indices)
+    return as_type(ExprT, moved.having([with_indices(part, indices) for part in moved.parts]))
+
+
+def map_accesses(expr: Expr, change: Mapping[Access, Expr]) -> Expr:
+    """The expression with accesses exchanged for values of their types."""
     if isinstance(expr, Access):
-        moved = []
-        for old in expr.indices:
-            rest = Index(tuple(t for t in old.terms if t[0] != axis), old.constant)
-            moved.append(rest + index * old.coefficient(axis))
-        return Access(expr.tensor, tuple(moved))
-    return rebuild(expr, [substitute(part, axis, index) for part in children(expr)])
+        return change.get(expr, expr)
+    return expr.having([map_accesses(part, change) for part in expr.parts])
+
+
+def plain_axes(access: Access) -> tuple[str, ...] | None:
+    """The axes of an access whose indices are single, different axes; else None."""
+    names = [i.axes[0] for i in access.indices if len(i.terms) == 1 and i.is_axis(i.axes[0])]
+    if len(names) != len(access.indices) or len(set(names)) != len(names):
+        return None
+    return tuple(names)

@@ -93,13 +93,15 @@ class Nest:
 
 def plain(program: Program) -> Nest:
     """The nest with one loop an axis, outputs outside, reductions inside; no two stages share."""
-    trees: list[Node] = []
-    for stage in program.stages:
-        node: Node = Do(stage.name)
-        for axis in reversed(stage.all_axes):
-            node = For(axis, 1, "", (node,))
-        trees.append(node)
-    return Nest(program, tuple(trees))
+    return Nest(program, tuple(map(plain_tree, program.stages)))
+
+
+def plain_tree(stage: Stage) -> Node:
+    """One loop an axis around the stage."""
+    node: Node = Do(stage.name)
+    for axis in reversed(stage.all_axes):
+        node = For(axis, 1, "", (node,))
+    return node
 
 
 def leaves(

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planish.base.errors import UsageError, unknown
-from planish.tensor.expr import Access, Axis, Tensor, substitute
+from planish.tensor.expr import Access, Axis, Tensor, with_indices
 from planish.tensor.loops import (
     Block,
     Do,
     For,
     Nest,
     Node,
+    plain_tree,
     stages_of,
     with_body,
 )
@@ -283,7 +284,7 @@ def split_reduction(nest: Nest, stage: str, axis: str, parts: int) -> Nest:
     tensors = Tensor(
         f"{stage}_parts", (*(found.extents[a] for a in found.axes), parts), found.body.type
     )
-    body = substitute(found.body, axis, moved)
+    body = with_indices(found.body, {axis: moved})
     inner_out = Access(tensors, tuple(Axis(a).index for a in (*found.axes, outer)))
     inner = Stage(
         f"{stage}_parts", inner_out, (*found.axes, outer), found.bound, found.reduce, body, None,
@@ -298,12 +299,7 @@ def split_reduction(nest: Nest, stage: str, axis: str, parts: int) -> Nest:
     for old in nest.program.stages:
         stages += [inner, final] if old.name == stage else [old]
     program = replace(nest.program, stages=tuple(stages))
-    trees: list[Node] = []
-    for made in (inner, final):
-        node: Node = Do(made.name)
-        for name in reversed(made.all_axes):
-            node = For(name, 1, "", (node,))
-        trees.append(node)
+    trees = [plain_tree(made) for made in (inner, final)]
     top = path_to(nest, stage)
     first: Node = top[0] if top else Do(stage)
     return exchange_node(replace(nest, program=program), first, trees)

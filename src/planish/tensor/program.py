@@ -21,9 +21,7 @@ from planish.tensor.expr import (
     Reduce,
     Tensor,
     accesses,
-    children,
     free_axes,
-    rebuild,
     rename,
     walk,
 )
@@ -84,8 +82,12 @@ class Stage:
     @cached_property
     def reads(self) -> tuple[Access, ...]:
         """Every access it reads, each once."""
-        found = accesses(self.body) + (accesses(self.post) if self.post else [])
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(a for e in self.expressions for a in accesses(e)))
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Its body and what comes after the reduction."""
+        return (self.body,) if self.post is None else (self.body, self.post)
 
     @cached_property
     def tensors(self) -> frozenset[Tensor]:
@@ -95,8 +97,7 @@ class Stage:
     @cached_property
     def computed_types(self) -> frozenset[str]:
         """Names of the types that its values are computed in."""
-        parts = [part for part in (self.body, self.post) if part is not None]
-        found = {e.type.computed for part in parts for e in walk(part)}
+        found = {e.type.computed for part in self.expressions for e in walk(part)}
         return frozenset(found | {self.out.type.computed})
 
     def __str__(self) -> str:
@@ -140,8 +141,8 @@ class Program:
         """Operations of arithmetic on all elements, a multiply-add being two."""
         total = 0
         for stage in self.stages:
-            inner = sum(1 for e in walk(stage.body) if children(e)) + bool(stage.reduce)
-            outer = sum(1 for e in walk(stage.post) if children(e)) if stage.post else 0
+            inner = sum(1 for e in walk(stage.body) if e.parts) + bool(stage.reduce)
+            outer = sum(1 for e in walk(stage.post) if e.parts) if stage.post else 0
             points = prod(stage.extents[a] for a in stage.axes)
             total += points * (outer + inner * prod(stage.extents[a] for a in stage.bound))
         return total
@@ -222,9 +223,9 @@ class _Lowering:
         self, expr: Expr, keep: Reduce | None, tensor: Tensor, extents: dict[str, int]
     ) -> Expr:
         if isinstance(expr, Reduce) and expr == keep:
-            return rebuild(expr, [self._hoist(expr.body, None, tensor, extents)])
+            return expr.having([self._hoist(expr.body, None, tensor, extents)])
         if not isinstance(expr, Reduce):
-            return rebuild(expr, [self._hoist(p, keep, tensor, extents) for p in children(expr)])
+            return expr.having([self._hoist(p, keep, tensor, extents) for p in expr.parts])
         if expr not in self._hoisted:
             axes = free_axes(expr)
             name = f"{tensor.name}_{expr.name}{len(self._hoisted)}"
@@ -268,7 +269,7 @@ def _outermost(expr: Expr) -> list[Reduce]:
     """Reductions that lie in no other one, each once."""
     if isinstance(expr, Reduce):
         return [expr]
-    return list(dict.fromkeys(r for part in children(expr) for r in _outermost(part)))
+    return list(dict.fromkeys(r for part in expr.parts for r in _outermost(part)))
 
 
 def _all_bound(expr: Expr) -> tuple[str, ...]:
@@ -279,4 +280,4 @@ def exchange(expr: Expr, old: Expr, new: Expr) -> Expr:
     """The expression with one part exchanged for another, wherever it occurs."""
     if expr == old:
         return new
-    return rebuild(expr, [exchange(part, old, new) for part in children(expr)])
+    return expr.having([exchange(part, old, new) for part in expr.parts])

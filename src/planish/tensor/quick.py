@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from planish.tensor.expr import Access, Axis, Cast, Expr, Op, substitute
+from planish.tensor.expr import Access, Axis, Cast, Expr, Op, with_indices
 from planish.tensor.program import Program, Stage
 from planish.tensor.reference import (
     apply_post,
@@ -121,12 +121,10 @@ def _in_slices(stage: Stage, memory: Memory) -> None:
     length = stage.extents[axis]
     part = max(1, length * _POINTS // points)
     for start in range(0, length, part):
-        moved = Axis(axis).index + start
-        out = substitute(stage.out, axis, moved)
-        assert isinstance(out, Access)
+        moved = {axis: Axis(axis).index + start}
         here = replace(
-            stage, out=out, body=substitute(stage.body, axis, moved),
-            post=substitute(stage.post, axis, moved) if stage.post is not None else None,
+            stage, out=with_indices(stage.out, moved), body=with_indices(stage.body, moved),
+            post=with_indices(stage.post, moved) if stage.post is not None else None,
             extents={**stage.extents, axis: min(part, length - start)},
         )  # fmt: skip
         _write(here, memory)

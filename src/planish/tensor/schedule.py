@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from planish.base.errors import Unreadable, unknown
-from planish.tensor import primitives
+from planish.tensor import inlining, primitives
 from planish.tensor.loops import Nest, parse_block, plain
 from planish.tensor.program import Program
 
@@ -141,6 +141,16 @@ def _fuse(nest: Nest, words: tuple[str, ...]) -> Nest:
     return primitives.fuse(nest, producer, consumer, at)
 
 
+def _inline(nest: Nest, words: tuple[str, ...]) -> Nest:
+    (stage,) = words
+    return inlining.inline(nest, stage)
+
+
+def _epilogue(nest: Nest, words: tuple[str, ...]) -> Nest:
+    stage, reader = words
+    return inlining.epilogue(nest, stage, reader)
+
+
 def _split_reduction(nest: Nest, words: tuple[str, ...]) -> Nest:
     stage, axis, parts = words
     return primitives.split_reduction(nest, stage, axis, int(parts))
@@ -149,7 +159,7 @@ def _split_reduction(nest: Nest, words: tuple[str, ...]) -> Nest:
 _READERS: dict[str, Callable[[Nest, tuple[str, ...]], Nest]] = {
     "split": _split, "reorder": _reorder, "unroll": _unroll, "vectorise": _vectorise,
     "parallel": _parallel, "tile": _tile, "pack": _pack, "prefetch": _prefetch, "fuse": _fuse,
-    "split_reduction": _split_reduction,
+    "split_reduction": _split_reduction, "inline": _inline, "epilogue": _epilogue,
 }  # fmt: skip
 
 _FORMS = {
@@ -163,4 +173,6 @@ _FORMS = {
     "prefetch": "prefetch C B_packed_C",
     "fuse": "fuse S C m/64",
     "split_reduction": "split_reduction C k 4",
+    "inline": "inline S",
+    "epilogue": "epilogue C Y",
 }

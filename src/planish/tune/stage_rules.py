@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from planish.tensor.expr import Access, children, walk
+from planish.tensor.expr import Access, walk
 from planish.tensor.schedule import Step, step
 from planish.tune.stage_shape import SMALL, WAYS, StageShape
 from planish.tune.tile_model import LATENCY, best_tile, even_block
@@ -44,7 +44,7 @@ class StageRules(StageShape):
     def choices(self) -> dict[str, int]:
         """What the rules choose."""
         if self.kind == "elementwise":
-            work = sum(1 for e in walk(self.stage.body) if children(e))
+            work = sum(1 for e in walk(self.stage.body) if e.parts)
             return {"vectors": 1 if self.is_heavy() or work > 12 else 4}
         if self.kind == "across":
             rows = min(4, self.extents[self.rows_axis]) if self.rows_axis else 1

@@ -17,10 +17,8 @@ from planish.codegen.triton.match_contraction import (
     Contraction,
     stripped,
 )
-from planish.codegen.triton.nodes import accesses_of
 from planish.codegen.triton.places import Dim
 from planish.codegen.triton.plan import (
-    reads_of,
     renamed,
 )
 from planish.codegen.triton.scope import Scope
@@ -32,7 +30,7 @@ from planish.codegen.triton.source import (
     pow2,
     triton_type,
 )
-from planish.tensor.expr import Access, Cast, Expr, Op
+from planish.tensor.expr import Access, Cast, Expr, Op, accesses
 from planish.tensor.program import Accumulator
 from planish.tensor.types import F32
 
@@ -52,7 +50,7 @@ def emit_attention(
     e = Dim("e", ((e_axis, extents[e_axis]),), "BLOCK_E", max(16, pow2(extents[e_axis])))
     batch = Dim("b", tuple((a, extents[a]) for a in scores.batch)) if scores.batch else None
     inner = renamed(scores.stage, {})
-    reads = [*reads_of(inner), *accesses_of(found.score), *reads_of(out), out.out]
+    reads = [*inner.reads, *accesses(found.score), *out.reads, out.out]
     mine = {s.out.tensor for s in found.stages[:3]}
     reads = [a for a in reads if a.tensor not in mine]
     tensors = tuple(t for t in arguments(*found.stages) if t not in mine)

@@ -11,10 +11,9 @@ from planish.codegen.triton.match_contraction import (
     Contraction,
     Operand,
 )
-from planish.codegen.triton.nodes import Guarded, accesses_of
+from planish.codegen.triton.nodes import Guarded
 from planish.codegen.triton.places import Dim
 from planish.codegen.triton.plan import (
-    reads_of,
     unlike,
 )
 from planish.codegen.triton.scope import Scope
@@ -26,7 +25,7 @@ from planish.codegen.triton.source import (
     pow2,
     triton_type,
 )
-from planish.tensor.expr import Access, Expr, Index, Tensor
+from planish.tensor.expr import Access, Expr, Index, Tensor, accesses
 from planish.tensor.program import Stage
 from planish.tensor.small_floats import LAYOUTS
 from planish.tensor.types import F32, Type
@@ -95,7 +94,7 @@ def _split(
     free = (*found.batch, *found.m, *found.n)
     shape = (config.split, *(stage.extents[a] for a in free))
     parts = Tensor(f"{stage.out.tensor.name}_parts", shape, found.accumulator)
-    tensors = (*dict.fromkeys(a.tensor for a in accesses_of(stage.body)), parts)
+    tensors = (*dict.fromkeys(a.tensor for a in accesses(stage.body)), parts)
     axis = unlike("part", set(stage.all_axes))
     code = Code({t.name for t in tensors} | {name, axis})
     dims = _Dims.of(found, config)
@@ -144,7 +143,7 @@ def _emit(
     tiles_m, tiles_n = -(-dims.m.extent // dims.m.length), -(-dims.n.extent // dims.n.length)
     batches = dims.batch.extent if dims.batch else 1
     programs = [d for d in (dims.batch, part) if d is not None]
-    reads = [*reads_of(found.stage), stage.out]
+    reads = [*found.stage.reads, stage.out]
     total = tiles_m * tiles_n * batches
     persistent = config.persistent and part is None and config.persistent < total
     if persistent:

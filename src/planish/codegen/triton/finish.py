@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from planish.codegen.triton.nodes import parts_of
-from planish.codegen.triton.plan import (
-    reads_of,
-)
 from planish.codegen.triton.scope import Scope
 from planish.codegen.triton.source import (
     Code,
@@ -17,7 +13,7 @@ from planish.tensor.program import Accumulator, Stage
 def arguments(*stages: Stage) -> tuple[Tensor, ...]:
     """Tensors read and written, those written last."""
     written = dict.fromkeys(s.out.tensor for s in stages)
-    read = dict.fromkeys(a.tensor for s in stages for a in reads_of(s))
+    read = dict.fromkeys(a.tensor for s in stages for a in s.reads)
     return (*(t for t in read if t not in written), *written)
 
 
@@ -34,4 +30,4 @@ def finish(code: Code, scope: Scope, stage: Stage, result: str) -> None:
 def accumulators(expr: Expr) -> set[Expr]:
     if isinstance(expr, Accumulator):
         return {expr}
-    return {a for p in parts_of(expr) for a in accumulators(p)}
+    return {a for p in expr.parts for a in accumulators(p)}

@@ -12,7 +12,7 @@ from planish.codegen.triton.contraction import emit_contraction
 from planish.codegen.triton.match_attention import as_attention
 from planish.codegen.triton.match_contraction import as_contraction
 from planish.codegen.triton.match_rows import as_rows
-from planish.codegen.triton.plan import Plan, reads_of, simplify
+from planish.codegen.triton.plan import Plan, simplify
 from planish.codegen.triton.rows import emit_rows
 from planish.codegen.triton.source import PRECISIONS, Config, KernelSource, Numbers
 from planish.codegen.triton.tiles import emit_tiles, splits
@@ -115,7 +115,7 @@ def _emit(
         rows = as_rows(group, plan.outputs)
         assert rows is not None
         _refuse(config, name, "group", "split")
-        later = {a.tensor for s in plan.stages if s not in group for a in reads_of(s)}
+        later = {a.tensor for s in plan.stages if s not in group for a in s.reads}
         return [emit_rows(rows, config, strides, name, {*plan.outputs, *later})]
     contraction = as_contraction(group[0], numbers, strides)
     if contraction is not None:

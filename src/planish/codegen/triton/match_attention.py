@@ -15,13 +15,11 @@ from planish.codegen.triton.match_contraction import (
     factors_of,
     stripped,
 )
-from planish.codegen.triton.nodes import accesses_of
 from planish.codegen.triton.plan import (
-    plain_axes,
     renamed,
 )
 from planish.codegen.triton.source import Numbers
-from planish.tensor.expr import Access, Cast, Expr, Op, Tensor
+from planish.tensor.expr import Access, Cast, Expr, Op, Tensor, accesses, plain_axes
 from planish.tensor.program import Stage
 from planish.tensor.types import F32
 
@@ -63,7 +61,7 @@ def as_attention(
     scores = as_contraction(first, numbers, strides)
     if scores is None or first.out.tensor.type != F32:
         return None
-    read = next((a for a in accesses_of(top.body) if a.tensor == first.out.tensor), None)
+    read = next((a for a in accesses(top.body) if a.tensor == first.out.tensor), None)
     if read is None:
         return None
     found = _probabilities(out, first, top, total)
@@ -89,7 +87,7 @@ def value_axes(values: Access, out: Stage) -> set[str]:
     """Axes of the result that only V has."""
     rest = {
         axis
-        for a in accesses_of(out.body)
+        for a in accesses(out.body)
         if a.tensor != values.tensor
         for i in a.indices
         for axis in i.axes
@@ -127,7 +125,7 @@ def _probabilities(
                 return None
             sums, weight = below, _through(weight.arguments[0])
         elif out.post is not None:
-            sums = next((a for a in accesses_of(out.post) if a.tensor == total.out.tensor), None)
+            sums = next((a for a in accesses(out.post) if a.tensor == total.out.tensor), None)
         if sums is None or not (isinstance(weight, Op) and weight.name == "exp"):
             continue
         inside = weight.arguments[0]
@@ -136,7 +134,7 @@ def _probabilities(
         score, high = stripped(inside.arguments[0]), stripped(inside.arguments[1])
         if not isinstance(high, Access) or high.tensor != top.out.tensor:
             continue
-        held = next((a for a in accesses_of(score) if a.tensor == first.out.tensor), None)
+        held = next((a for a in accesses(score) if a.tensor == first.out.tensor), None)
         if held is None or not _same(top, total, out, score, held, first):
             continue
         return score, values, held, sums
@@ -153,7 +151,7 @@ def _through(expr: Expr) -> Expr:
 def _same(top: Stage, total: Stage, out: Stage, score: Expr, held: Access, first: Stage) -> bool:
     """Whether the maxima and the sums are of this very score."""
     for stage in (top, total):
-        read = next((a for a in accesses_of(stage.body) if a.tensor == first.out.tensor), None)
+        read = next((a for a in accesses(stage.body) if a.tensor == first.out.tensor), None)
         asked, own = plain_axes(held), plain_axes(read) if read is not None else None
         if read is None or asked is None or own is None:
             return False

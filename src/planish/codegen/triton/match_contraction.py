@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from planish.codegen.triton.nodes import Guarded, accesses_of
+from planish.codegen.triton.nodes import Guarded
 from planish.codegen.triton.source import Numbers, row_major_elements
-from planish.tensor.expr import Access, Cast, Const, Expr, Op
+from planish.tensor.expr import Access, Cast, Const, Expr, Op, accesses
 from planish.tensor.program import Stage
 from planish.tensor.small_floats import LAYOUTS
 from planish.tensor.types import F32, I32, TYPES, Type
@@ -129,7 +129,7 @@ def _grouped(
 
 
 def _axes(factors: list[Expr]) -> set[str]:
-    return {axis for f in factors for a in accesses_of(f) for i in a.indices for axis in i.axes} | {
+    return {axis for f in factors for a in accesses(f) for i in a.indices for axis in i.axes} | {
         axis for f in factors for i in _guard_indices(f) for axis in i
     }
 
@@ -152,7 +152,7 @@ def _output_steps(stage: Stage, strides: Mapping[str, tuple[int, ...]]) -> dict[
 def _steps(stage: Stage, strides: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """For each axis the smallest step that any operand takes along it."""
     found: dict[str, int] = {}
-    for access in accesses_of(stage.body):
+    for access in accesses(stage.body):
         given = strides.get(access.tensor.name) or row_major_elements(access.tensor.shape)
         for axis in stage.all_axes:
             step = sum(i.coefficient(axis) * s for i, s in zip(access.indices, given, strict=True))

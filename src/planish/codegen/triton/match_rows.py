@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from planish.codegen.triton.plan import (
-    plain_axes,
-    reads_of,
     renamed,
 )
-from planish.tensor.expr import Tensor
+from planish.tensor.expr import Tensor, plain_axes
 from planish.tensor.program import Stage
 
 
@@ -41,7 +39,7 @@ def as_rows(stages: Sequence[Stage], outputs: Sequence[Tensor]) -> Rows | None:
             return None
         found.append(moved)
         made[moved.out.tensor] = moved
-    if len(found) > 1 and not any(a.tensor in made for s in found[1:] for a in reads_of(s)):
+    if len(found) > 1 and not any(a.tensor in made for s in found[1:] for a in s.reads):
         return None
     return Rows(tuple(found), rows, row, extents)
 
@@ -54,7 +52,7 @@ def _moved(
     if stage.modulo is not None or plain_axes(stage.out) is None:
         return None
     names: dict[str, str] = {}
-    for read in reads_of(stage):
+    for read in stage.reads:
         producer = made.get(read.tensor)
         if producer is None:
             continue

@@ -1,13 +1,14 @@
-"""Values that only kernels have: guarded reads, held values, positions; and walks over all values.
+"""Values that only kernels have: guarded reads, held values, positions.
 
 A tensor program knows none of these; `plan` and the writers of kernels put them in.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from planish.tensor.expr import Access, Cast, Const, Expr, Index, Op
+from planish.tensor.expr import Const, Expr, Index
 from planish.tensor.types import Type
 
 
@@ -23,6 +24,17 @@ class Guarded(Expr):
     def type(self) -> Type:  # type: ignore[override]
         """The value's."""
         return self.value.type
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
+    def having(self, parts: Sequence[Expr]) -> Guarded:
+        return Guarded(parts[0], self.inside, self.around)
+
+    def at(self, indices: Mapping[str, Index]) -> Guarded:
+        inside = tuple((i.at(indices), n) for i, n in self.inside)
+        return Guarded(self.value, inside, self.around)
 
 
 @dataclass(frozen=True)
@@ -40,23 +52,8 @@ class Position(Expr):
     index: Index
     type: Type
 
+    def at(self, indices: Mapping[str, Index]) -> Position:
+        return Position(self.index.at(indices), self.type)
+
     def __str__(self) -> str:
         return str(self.index)
-
-
-def accesses_of(expr: Expr) -> list[Access]:
-    """Accesses of an expression, those inside of guards included, each once."""
-    if isinstance(expr, Access):
-        return [expr]
-    return list(dict.fromkeys(a for part in parts_of(expr) for a in accesses_of(part)))
-
-
-def parts_of(expr: Expr) -> tuple[Expr, ...]:
-    """The operands of a node."""
-    if isinstance(expr, Op):
-        return expr.arguments
-    if isinstance(expr, Cast):
-        return (expr.argument,)
-    if isinstance(expr, Guarded):
-        return (expr.value,)
-    return ()

@@ -12,17 +12,14 @@ from planish.codegen.triton.finish import accumulators
 from planish.codegen.triton.match_contraction import (
     stripped,
 )
-from planish.codegen.triton.nodes import Held, accesses_of
+from planish.codegen.triton.nodes import Held
 from planish.codegen.triton.places import Dim
-from planish.codegen.triton.plan import (
-    stage_expressions,
-)
 from planish.codegen.triton.scope import Scope, combined, neutral
 from planish.codegen.triton.source import (
     Code,
     computed_type,
 )
-from planish.tensor.expr import Cast, Expr, Op, Tensor
+from planish.tensor.expr import Cast, Expr, Op, Tensor, accesses
 from planish.tensor.program import Stage
 from planish.tensor.types import Type
 
@@ -37,7 +34,7 @@ def emit_passes(
     waiting = list(stages)
     pending: list[Stage] = []  # elementwise statements over whole rows, computed in the last loop
     for stage in stages:
-        for expr in stage_expressions(stage):
+        for expr in stage.expressions:
             scope.load_all(expr, k)
     while waiting:
         stage = waiting.pop(0)
@@ -78,7 +75,7 @@ def emit_passes(
 def full_tile(scope: Scope, body: Expr) -> str:
     """A value with the full shape of the tile."""
     text = scope.value(body)
-    if any(set(scope.dims_of(a)) == set(scope.tile) for a in accesses_of(body)):
+    if any(set(scope.dims_of(a)) == set(scope.tile) for a in accesses(body)):
         return text
     return f"tl.broadcast_to({text}, ({', '.join(d.block for d in scope.tile)},))"
 

@@ -15,10 +15,6 @@ from planish.codegen.triton.match_rows import Rows
 from planish.codegen.triton.nodes import Held
 from planish.codegen.triton.passes import after, emit_passes, full_tile, leave
 from planish.codegen.triton.places import Dim
-from planish.codegen.triton.plan import (
-    map_accesses,
-    reads_of,
-)
 from planish.codegen.triton.scope import Scope, neutral
 from planish.codegen.triton.source import (
     Code,
@@ -27,7 +23,7 @@ from planish.codegen.triton.source import (
     argument,
     pow2,
 )
-from planish.tensor.expr import Access, Expr, Tensor
+from planish.tensor.expr import Access, Expr, Tensor, map_accesses
 from planish.tensor.program import Stage
 
 WHOLE = 16384  # elements of a row that still fit into the registers of a block
@@ -51,7 +47,7 @@ def emit_rows(
     m = Dim("m", tuple((a, found.extents[a]) for a in found.rows), "BLOCK_M", config.m)
     k = Dim("k", tuple((a, found.extents[a]) for a in found.row), "BLOCK_K", config.k)
     tile = [m, k] if found.rows else [k]
-    reads = [a for s in stages for a in [*reads_of(s), s.out]]
+    reads = [a for s in stages for a in [*s.reads, s.out]]
     scope = Scope(code, tile, [], strides, reads)
     tiles = -(-count // config.m) if found.rows else 1
     persistent = config.persistent if found.rows and config.persistent < tiles else 0

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from planish.base.errors import UsageError
-from planish.codegen.triton.nodes import Guarded, Position, accesses_of
+from planish.codegen.triton.nodes import Guarded, Position
 from planish.codegen.triton.places import Dim, Places
 from planish.codegen.triton.source import Code, computed_type, number_text, triton_type
-from planish.tensor.expr import Access, Cast, Const, Expr, Index, Op
+from planish.tensor.expr import Access, Cast, Const, Expr, Index, Op, accesses
 from planish.tensor.program import Accumulator
 from planish.tensor.small_floats import LAYOUTS, encode
 from planish.tensor.types import BOOL, Type, identity
@@ -62,7 +62,7 @@ class Scope(Places):
 
     def load_all(self, expr: Expr, without: Dim) -> None:
         """Load now what does not depend on a dimension that will be looped over."""
-        for access in accesses_of(expr):
+        for access in accesses(expr):
             if not any(self.coefficients(access, without)):
                 self.raw(access)
 

@@ -14,7 +14,7 @@ from math import prod
 
 from planish.codegen.triton.finish import arguments, finish
 from planish.codegen.triton.places import Dim
-from planish.codegen.triton.plan import reads_of, unlike
+from planish.codegen.triton.plan import unlike
 from planish.codegen.triton.scope import Scope, combined, neutral
 from planish.codegen.triton.source import (
     Code,
@@ -96,7 +96,7 @@ def emit_tile(
     last = dim("n", columns, "BLOCK_N", config.n) if columns else None
     bound = dim("k", stage.bound, "BLOCK_K", config.k) if stage.reduce else None
     tile = [d for d in (first, last, bound) if d is not None]
-    reads = [*reads_of(stage), stage.out]
+    reads = [*stage.reads, stage.out]
     if part and bound:
         per = -(-bound.extent // (config.k * config.split)) * config.k
         bound = replace(bound, always=per * config.split != bound.extent)
@@ -201,7 +201,7 @@ def _split_axes(
     if len(long) < 2:
         return (), (), axes
     inner = long[-1]
-    reads = [_steps(a, stage, strides) for a in reads_of(stage)]
+    reads = [_steps(a, stage, strides) for a in stage.reads]
     if stage.reduce:
         # Reuse, as in a product: what depends on the innermost axis, and what does not.
         without = [r for r in reads if not r[inner] and any(r[a] for a in stage.axes)]
@@ -252,7 +252,7 @@ def _default(stage: Stage, rows: tuple[str, ...], columns: tuple[str, ...]) -> C
 
 def _runs_across(stage: Stage) -> bool:
     """Whether the reduction's operands are contiguous along an output axis instead."""
-    for access in reads_of(stage):
+    for access in stage.reads:
         last = access.indices[-1].axes if access.indices else ()
         if any(a in stage.bound for a in last):
             return False
