@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import planish as pl
+from planish.base.records import Measurement, Outcome
 from planish.cli.main import main
 from planish.cli.program_options import load_tensors
 from planish.measure.machine import processor
+from planish.store.lockfile import load
+from planish.store.store import Store
 from planish.tensor.program import lower
+from planish.tensor.reference import evaluate
+from planish.tune.kernel_evaluator import kernel_key
 from planish.tune.loop_space import LoopSpace
 from planish.tune.stage_shape import Target
 
@@ -45,6 +52,45 @@ def test_fusion_is_a_choice_in_attention() -> None:
     space = LoopSpace(lower(load_tensors(BLOCKS, "attention")), Target.of(processor(), 32))
     fusions = [action for action in space.all_actions if " fuse=" in action]
     assert fusions and all(space.legal([action]) for action in fusions)
+
+
+@native
+@pytest.mark.parametrize(
+    ("block", "action", "words"),
+    [
+        ("mlp(32, 64, 256)", "hidden fuse=1", "hidden is computed in the loop"),
+        ("resnet(6, 16)", "middle epilogue=1", "middle_padded is the epilogue of middle"),
+    ],
+)
+def test_a_fused_block_is_found_told_kept_and_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], block: str, action: str, words: str
+) -> None:
+    source, lock = tmp_path / "small.py", tmp_path / "planish.lock"
+    source.write_text(f"{BLOCKS.read_text()}\nsmall = {block}\n")
+    command = ["tune-kernel", f"{source}:small"]
+    main([*command, "--budget", "4", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["best_seconds"] <= found["baseline_seconds"]
+    [tensor] = load_tensors(source, "small")
+    program, vector = lower([tensor]), processor().vector
+    schedule = str(LoopSpace(program, Target.of(processor(), vector)).schedule((action,)))
+    with Store.open_default() as store:
+        # Whether it is faster here is for other machines to say: it shall have been.
+        value = found["baseline_seconds"] / 2
+        measured = Measurement(value, "s", {}, (value,) * 9, "")
+        key = kernel_key(program, vector, False)
+        store.put(key, Outcome(schedule, measured, identity=schedule))
+    main([*command, "--offline", "--lock", str(lock)])
+    told = capsys.readouterr().out
+    assert f"fused: {words}" in told and schedule in told
+    [entry] = load(lock).entries
+    assert entry.recipe == schedule
+    kernels = [pl.compile(tensor, schedule=s, store=False) for s in (schedule, entry.recipe)]
+    images = [kernel.native().image.to_bytes() for kernel in kernels]
+    assert images[0] == images[1]
+    numbers = np.random.default_rng(0)
+    arrays = {t.name: numbers.integers(-2, 3, t.shape).astype("f4") for t in program.inputs}
+    assert np.array_equal(kernels[1](**arrays), evaluate(program, arrays)["y"])
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,8 @@ def command(
                 {
                     "baseline_seconds": found.baseline, "best_seconds": found.best,
                     "ratio": {"median": middle, "interval": [low, high]},
-                    "changes": list(found.changes), "schedule": str(found.schedule),
+                    "changes": list(found.changes), "fused": found.fused,
+                    "schedule": str(found.schedule),
                     "measured": found.ledger.measured, "cached": found.ledger.cached,
                     "failures": found.ledger.failures, "seconds": found.ledger.seconds,
                     "curve": list(found.ledger.curve), "times": list(found.ledger.times),
@@ -126,6 +127,8 @@ def command(
     for words in found.ledger.warnings:
         print(f"beware: {words}")
     print(_changed(found))
+    if len(found.program.stages) > 1:
+        print(f"fused: {', '.join(found.fused) or 'nothing: each statement has loops of its own'}")
     print(f"\n{found.schedule}")
     if wrote:
         print(f"\nwrote {', '.join(wrote)}")

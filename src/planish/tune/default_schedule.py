@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from planish.base.errors import UsageError
 from planish.tensor.expr import Op, walk
-from planish.tensor.loops import Nest, path_of, plain
+from planish.tensor.loops import Nest, path_of
 from planish.tensor.program import Program, Stage
 from planish.tensor.schedule import Schedule, Step, step
+from planish.tune.fusing import absorb, apply, rules_of, stage_steps
 from planish.tune.stage_rules import StageRules
 from planish.tune.stage_shape import HEAVY, Target
 
@@ -51,10 +52,11 @@ def assemble(
 
     Raises UsageError where a choice cannot be taken.
     """
-    steps: list[Step] = []
-    nest = plain(program)
+    nest, steps = absorb(program, choices)
+    program = nest.program
+    own = stage_steps(program, rules_of(program, rules), choices)
     for stage in program.stages:
-        nest, added = _apply(nest, rules[stage.name].steps(choices.get(stage.name)))
+        nest, added = apply(nest, own[stage.name])
         steps += added
     nest, added = _fusions(nest, program, choices)
     steps += added
@@ -62,14 +64,6 @@ def assemble(
         nest, added = _threads(nest, program, threads)
         steps += added
     return Schedule(tuple(steps)), nest
-
-
-def _apply(nest: Nest, wanted: Sequence[Step]) -> tuple[Nest, list[Step]]:
-    done = []
-    for one in wanted:
-        nest = one.apply(nest)
-        done.append(one)
-    return nest, done
 
 
 def _fusions(
@@ -85,9 +79,9 @@ def _fusions(
         if not may_fuse(program, producer, consumer):
             continue
         asked = choices.get(producer.name, {}).get("fuse")
+        if asked is None and producer.extents[producer.axes[0]] < 2:
+            continue
         around = path_of(nest, consumer.name)
-        if asked is not None and asked > len(around):
-            raise UsageError(f"{consumer.name} lies in {len(around)} loops, not in {asked}")
         named = [loop.name for loop in around[:asked]] if asked is not None else consumer.axes[:1]
         for loop in named:
             one = step("fuse", producer.name, consumer.name, loop)
@@ -104,9 +98,7 @@ def _fusions(
 def may_fuse(program: Program, producer: Stage, consumer: Stage) -> bool:
     """Whether the one is used after it was computed, and both have rows."""
     reads = [a.tensor for s in program.stages for a in s.reads if s is not producer]
-    if producer.out.tensor not in reads or not producer.axes or not consumer.axes:
-        return False
-    return producer.extents[producer.axes[0]] >= 2
+    return producer.out.tensor in reads and bool(producer.axes and consumer.axes)
 
 
 def _threads(nest: Nest, program: Program, threads: int) -> tuple[Nest, list[Step]]:
@@ -128,7 +120,7 @@ def _threads(nest: Nest, program: Program, threads: int) -> tuple[Nest, list[Ste
             whole = [] if share == block else [step("split", stage.name, axis, share)]
             wanted = [*whole, step("parallel", stage.name, f"{axis}/{share}".removesuffix("/1"))]
             try:
-                nest, added = _apply(nest, wanted)
+                nest, added = apply(nest, wanted)
             except UsageError:
                 continue
             done += added

@@ -14,18 +14,23 @@ from planish.search.stages import Stages
 from planish.tune.loop_space import LoopSpace
 
 
+def _genetic(space: LoopSpace, seed: int) -> Policy:
+    """Begun with every way to compute statements together: a mutation would rarely meet them."""
+    return GeneticPolicy(space, seed, space.fused)
+
+
 def _cost_model(space: LoopSpace, seed: int) -> Policy:
     """Ranked by the shipped model; what is left when it has no more to suggest is for genetic."""
     from planish.tune.cost_model import load_cost_model
     from planish.tune.cost_policy import CostPolicy
 
     ranked = CostPolicy(space, seed, load_cost_model())
-    return Stages([("cost-model", ranked, None), ("local", GeneticPolicy(space, seed), None)])
+    return Stages([("cost-model", ranked, None), ("local", _genetic(space, seed), None)])
 
 
 _MAKERS: dict[str, Callable[[LoopSpace, int], Policy]] = {
     "cost-model": _cost_model,
-    "genetic": GeneticPolicy,
+    "genetic": _genetic,
     "greedy": GreedyPolicy,
     "greedy1": lambda space, seed: LookaheadPolicy(space, seed, depth=1),
     "greedy2": lambda space, seed: LookaheadPolicy(space, seed, depth=2),

@@ -26,6 +26,7 @@ from planish.tune.cost_model import configs_of, default_config, predict, rows_of
 from planish.tune.kernel_samples import Samples, collect, gather
 from planish.tune.kernel_training import training_examples
 from planish.tune.loop_features import FEATURES
+from planish.tune.loop_space import fuses
 
 Say = Callable[[str], None]
 Floats = NDArray[np.float64]
@@ -127,7 +128,7 @@ class Table:
                     owner.append(at)
             for sample in samples.samples:
                 changed = configs_of(space, sample.plan.actions)
-                if len(changed) != 1 or any(" fuse=" in a for a in sample.plan.actions):
+                if len(changed) != 1 or any(map(fuses, sample.plan.actions)):
                     continue
                 [(stage, config)] = changed.items()
                 value = float(np.log(sample.ratio))

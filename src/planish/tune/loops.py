@@ -27,6 +27,7 @@ from planish.store.store import Store
 from planish.tensor.expr import Expr, Tensor
 from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
+from planish.tune.fusing import fused_words
 from planish.tune.kernel_evaluator import Floor, KernelEvaluator, interval
 from planish.tune.kernel_offline import best_stored
 from planish.tune.kernel_policies import DEFAULT, POLICIES, make_policy
@@ -91,6 +92,11 @@ class Tuned:
             round(self.baseline * 1e9), round(self.best * 1e9), "ns", f"planish {self.target}",
             "tested on 1 inputs",
         )  # fmt: skip
+
+    @property
+    def fused(self) -> list[str]:
+        """What the kept schedule computes together, in words."""
+        return fused_words(self.schedule)
 
     def __str__(self) -> str:
         low, middle, high = self.ratio
