@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -364,3 +365,31 @@ def test_a_sources_own_entries_are_those_of_the_whole_file(
         assert [e for e in load(path, source=source).entries if e.source == source] == mine
         for goal in {entry.goal for entry in mine}:
             assert whole.of(source, goal) == [entry for entry in mine if entry.goal == goal]
+
+
+def test_a_killed_writer_leaves_a_whole_file_with_one_entry_or_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "planish.lock"
+    code = (
+        "import sys, itertools; from pathlib import Path;"
+        "from dataclasses import replace; from planish.store.lockfile import load, update;"
+        "path = Path(sys.argv[1]); [entry] = load(path).entries;"
+        "print(flush=True);"
+        "[update(path, [replace(entry, recipe=f'{n} ' * 20000)]) for n in itertools.count()]"
+    )
+    update(path, [ENTRY])
+    for attempt in range(8):
+        with subprocess.Popen(
+            [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE
+        ) as writer:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+            before = path.stat().st_mtime_ns
+            while path.stat().st_mtime_ns == before:
+                pass  # until it is at it
+            time.sleep(0.003 * attempt)  # in another part of its work each time
+            writer.kill()
+        [entry] = load(path).entries
+        words = entry.recipe.split()
+        assert len(words) == 20000 and len(set(words)) == 1
+    update(path, [ENTRY])
+    assert load(path).entries == (ENTRY,), "nobody holds it any more"
