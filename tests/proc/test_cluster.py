@@ -129,3 +129,27 @@ def test_where_nothing_listens_is_told_before_ray_tries_for_minutes(
         address = address.format(port=taken.getsockname()[1])
         with pytest.raises(PlanishError, match="cannot connect to the cluster"):
             cluster.connect(address)
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_client_whose_server_did_not_come_up_tries_once_more(
+    failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray")
+    asked: list[str] = []
+
+    def init(address: str, **_: object) -> None:
+        asked.append(address)
+        if len(asked) <= failures:
+            raise ConnectionAbortedError("Initialization failure from server:\nit died")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"ray://127.0.0.1:{listening.getsockname()[1]}"
+        if failures == 1:
+            assert cluster.connect(address) is ray
+        else:
+            with pytest.raises(PlanishError, match="failure from server"):
+                cluster.connect(address)
+    assert asked == [address] * 2

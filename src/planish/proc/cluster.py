@@ -8,6 +8,7 @@ reply is the same, since a call says everything that its reply depends on.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import socket
 from collections import deque
@@ -24,6 +25,7 @@ LOCAL = "ray"  # the cluster of this machine, which is started where there is no
 _SECONDS_TO_START = 120.0
 _SECONDS_TO_ANSWER = 10.0
 _TRIES = 3
+_AGAIN = "outcomes so far are in the store: run it again with other --workers"
 _LESS_LOGGED: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 
 
@@ -85,11 +87,13 @@ class Cluster(Pool):
     ) -> None:  # fmt: skip
         super().__init__(handler, argument, seconds=seconds, memory=memory)
         self._identity = identity
+        self._address = address
         self._ray = connect(address)
         self._members: list[_Member] = []
         self._left_out: list[str] = []
         self._lost = 0
-        self._recruit()
+        with self._within_reach():
+            self._recruit()
 
     @property
     def info(self) -> Any:
@@ -107,8 +111,9 @@ class Cluster(Pool):
         super().keep(key, data)
 
     def retire(self, flavour: Hashable) -> None:
-        for member in self._members:
-            member.actor.retire.remote(flavour)
+        with self._within_reach():
+            for member in self._members:
+                member.actor.retire.remote(flavour)
 
     def start(self) -> None:
         """Nothing: its workers have been started."""
@@ -121,8 +126,21 @@ class Cluster(Pool):
 
     def close(self) -> None:
         members, self._members = self._members, []
-        for member in members:
-            self._ray.kill(member.actor)
+        if not self._ray.is_initialized():
+            return  # the connection is gone: Ray would start a cluster of its own now
+        with contextlib.suppress(ConnectionError):
+            for member in members:
+                self._ray.kill(member.actor)
+
+    @contextlib.contextmanager
+    def _within_reach(self) -> Iterator[None]:
+        """Raises PlanishError where Ray's client has lost the cluster for good."""
+        try:
+            yield
+        except ConnectionError as error:
+            raise PlanishError(
+                f"the cluster {self._address} is out of reach: {_reason(error)}", hint=_AGAIN
+            ) from None
 
     def _one_each(self) -> list[_Member]:
         """One member of each machine."""
@@ -131,39 +149,45 @@ class Cluster(Pool):
     def _stream(
         self, calls: Iterable[Call], members: Callable[[], list[_Member]]
     ) -> Iterator[tuple[int, Reply]]:
-        waiting = iter(_Task(at, call) for at, call in enumerate(calls))
-        again: deque[_Task] = deque()
-        free, busy = members(), {}
         try:
-            while True:
-                while free:
-                    task = again.popleft() if again else next(waiting, None)
-                    if task is None:
-                        break
-                    member = free.pop(0)
-                    busy[self._send(member, task.call)] = member, task
-                if not busy:
-                    if free:
-                        return
-                    self._recruit()
-                    free = members()
-                    continue
-                [reference], _ = self._ray.wait(list(busy), num_returns=1)
-                member, task = busy.pop(reference)
-                reply = self._receive(reference)
-                if reply is not None:
-                    free.append(member)
-                    yield task.index, reply
-                    continue
-                self._bury_member(member)
-                if task.losses + 1 < _TRIES:
-                    again.append(_Task(task.index, task.call, task.losses + 1))
-                else:
-                    why = f"{_TRIES} workers of the cluster died on it"
-                    yield task.index, Reply(failure=Failure.CRASH, reason=why)
+            with self._within_reach():
+                yield from self._replies(calls, members)
         except BaseException:
             self.close()  # what is in flight ends with its station
             raise
+
+    def _replies(
+        self, calls: Iterable[Call], members: Callable[[], list[_Member]]
+    ) -> Iterator[tuple[int, Reply]]:
+        waiting = iter(_Task(at, call) for at, call in enumerate(calls))
+        again: deque[_Task] = deque()
+        free, busy = members(), {}
+        while True:
+            while free:
+                task = again.popleft() if again else next(waiting, None)
+                if task is None:
+                    break
+                member = free.pop(0)
+                busy[self._send(member, task.call)] = member, task
+            if not busy:
+                if free:
+                    return
+                self._recruit()
+                free = members()
+                continue
+            [reference], _ = self._ray.wait(list(busy), num_returns=1)
+            member, task = busy.pop(reference)
+            reply = self._receive(reference)
+            if reply is not None:
+                free.append(member)
+                yield task.index, reply
+                continue
+            self._bury_member(member)
+            if task.losses + 1 < _TRIES:
+                again.append(_Task(task.index, task.call, task.losses + 1))
+            else:
+                why = f"{_TRIES} workers of the cluster died on it"
+                yield task.index, Reply(failure=Failure.CRASH, reason=why)
 
     def _send(self, member: _Member, call: Call) -> Any:
         blobs = {key: self._blobs[key] for key in call.blobs if key not in member.has}
@@ -208,7 +232,7 @@ class Cluster(Pool):
             raise PlanishError(
                 "no machine of the cluster can be used: "
                 + ("; ".join(self._left_out) or "it has none that is alive"),
-                hint="outcomes so far are in the store: run it again with other --workers",
+                hint=_AGAIN,
             )
 
     def _stations(self) -> Iterator[_Member]:
@@ -228,7 +252,7 @@ class Cluster(Pool):
         try:
             found, info = self._ray.get(reference)
         except Exception as error:  # whatever it is that this machine lacks
-            return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+            return _reason(error, -1)
         for word, here in _identity(self._identity).items():
             if found.get(word) != here:
                 return f"its {word} is {found.get(word)}, and {here} here"
@@ -264,11 +288,19 @@ def connect(address: str) -> Any:
     if address == LOCAL:
         given = {"include_dashboard": False}
     try:
-        ray.init(**given, **_LESS_LOGGED)
+        try:
+            ray.init(**given, **_LESS_LOGGED)
+        except ConnectionAbortedError:
+            # The head starts a process for each client, and now and then that one does not come up.
+            ray.init(**given, **_LESS_LOGGED)
     except (OSError, RuntimeError, ValueError) as error:
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise _unreachable(address, why) from None
+        raise _unreachable(address, _reason(error)) from None
     return ray
+
+
+def _reason(error: Exception, line: int = 0) -> str:
+    """The first line of what Ray says, or another one."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[line].rstrip(":")
 
 
 def _knock(address: str) -> None:
