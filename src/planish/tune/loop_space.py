@@ -55,19 +55,31 @@ class LoopSpace:
     def fused(self) -> tuple[Plan, ...]:
         """The rules' choices with statements computed together otherwise than the rules say."""
         found = [Plan(actions) for actions in self._absorbing if actions]
-        found += [plan for absorbing in self._absorbing for plan in self._depths(absorbing)]
+        found += [
+            plan for way in self._fewest if way in self._absorbing for plan in self._depths(way)
+        ]
         return tuple(dict.fromkeys(found))
 
     @cached_property
     def _absorbing(self) -> tuple[tuple[str, ...], ...]:
-        """Ways to have fewer statements: none, each by itself, all that go into their readers."""
+        """Ways to have fewer statements: none, each by itself, many together."""
         single = offered(self.program)
-        inlined = tuple(sorted(a for a in single if a.endswith(" inline=1")))
-        ways = [(), *((action,) for action in single), inlined]
+        ways = [*self._fewest, *((action,) for action in single)]
+        inlined = self._fewest[1]
         if inlined and self.schedule(inlined) is not None:
             program = absorb(self.program, choices_of(inlined))[0].program
-            ways += [tuple(sorted((*inlined, action))) for action in offered(program)]
+            new = (action for action in offered(program) if action not in single)
+            ways += [tuple(sorted((*inlined, action))) for action in new]
         return tuple(dict.fromkeys(w for w in ways if self.schedule(w) is not None))
+
+    @cached_property
+    def _fewest(self) -> tuple[tuple[str, ...], ...]:
+        """No statement less, all into their readers that may be, all epilogues that may be."""
+        single = offered(self.program)
+        # Of one stage the deepest is offered last.
+        deepest = {a.split()[0]: a for a in single if _key(a) == "epilogue"}
+        inlined = (a for a in single if _key(a) == "inline")
+        return ((), tuple(sorted(inlined)), tuple(sorted(deepest.values())))
 
     def _depths(self, absorbing: tuple[str, ...]) -> list[Plan]:
         """Other depths at which a stage may be computed with the next one, besides the rules'."""
