@@ -107,7 +107,11 @@ def test_a_cluster_that_is_lost_for_good_is_one_line(tmp_path: Path) -> None:
         while process.poll() is None and not _stored():
             time.sleep(0.1)
     _, err = process.communicate(timeout=240)
-    assert process.returncode == 2 and "out of reach" in err and "Traceback" not in err, err
+    # Whether its machine or its server is missed first is a matter of luck.
+    [told] = [line for line in err.splitlines() if line.startswith("planish: error: ")]
+    assert "out of reach" in told or "none that is alive" in told
+    assert "outcomes so far are in the store" in told
+    assert process.returncode == 2 and "Traceback" not in err, err
     assert _stored()
 
 
