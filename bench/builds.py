@@ -118,7 +118,7 @@ def _arguments() -> argparse.Namespace:
     options.add_argument("--whole-budget", default="48")
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--repeats", type=int, default=5, help="of the plain build and the replay")
-    options.add_argument("--seconds", type=float, default=1e9, help="stop after so many")
+    options.add_argument("--seconds", type=float, default=1e6, help="stop after so many")
     options.add_argument("--plain", action="store_true", help="the plain build and its tests only")
     names = [project.name for project in PROJECTS]
     options.add_argument("--projects", nargs="+", default=names, choices=names)
