@@ -20,13 +20,18 @@ if TYPE_CHECKING:
     from planish.tune.verified import Verified
 
 
+_UNSTEADY = "the best recipe does not build to the same bytes twice"
+_PROCESSES = 6  # that are asked before bytes count as the same everywhere
+
+
 def finish(
     session: Session, task: Task, before: Baseline, recipe: Recipe, options: Options
 ) -> Finished:
     """Build the recipe anew, twice, in two processes, and keep it if it holds what it promised.
 
     Kept is what is smaller than the baseline, builds to the same bytes both times and passes the
-    user's check. Everything else is the baseline, with the reason in `fallbacks`.
+    user's check. Elements without which it would do so are left out; everything else is the
+    baseline, with the reason in `fallbacks`.
     """
     if options.check is not None and not options.check(before.artefact):
         raise UsageError(
@@ -39,6 +44,15 @@ def finish(
     while recipe != Recipe():
         built, problem = _build_twice(session, task, recipe, options)
         builds += 2
+        if built is None and problem == _UNSTEADY:
+            steady = functools.partial(_steady, session, task, options=options)
+            found, tried = culprits(recipe, steady)
+            builds += tried * _PROCESSES
+            fallbacks += [f"{_UNSTEADY}: {element} left out" for element in found] or [_UNSTEADY]
+            if not found:
+                break
+            recipe = without(recipe, found)
+            continue
         if built is None:
             fallbacks.append(problem)
             break
@@ -99,6 +113,18 @@ def _build(
     return reply.value, ""
 
 
+def _steady(session: Session, task: Task, recipe: Recipe, *, options: Options) -> bool:
+    """Whether every new process builds the same bytes, as far as a few can tell."""
+    made = []
+    for _ in range(_PROCESSES):
+        session.pool.close()
+        built, _ = _build(session, task, recipe, options)
+        made.append(built.artefacts if built is not None else None)
+        if made[-1] != made[0]:
+            return False
+    return True
+
+
 def _build_twice(
     session: Session, task: Task, recipe: Recipe, options: Options
 ) -> tuple[Built | None, str]:
@@ -110,7 +136,7 @@ def _build_twice(
     if second is None:
         return None, problem
     if first.artefacts != second.artefacts:
-        return None, "the best recipe does not build to the same bytes twice"
+        return None, _UNSTEADY
     return first, ""
 
 
