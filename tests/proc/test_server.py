@@ -76,6 +76,16 @@ def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.05)
 
 
+def test_files_that_appear_in_the_caller_s_folder_need_no_other_server(ask: Ask) -> None:
+    # `python -m` puts the folder it is started in before all others.
+    ask.environment["PYTHONPATH"] += os.pathsep + str(ask.folder)
+    ask.until_there()
+    for number in range(3):
+        (ask.folder / f"{number}.o").write_bytes(b"")
+        assert ask("tell")[0] == 3
+    assert len(ask.servers()) == 1
+
+
 def test_the_first_works_alone_and_the_next_are_run(ask: Ask) -> None:
     assert ask("tell")[0] == 77, "the first does not wait for a server"
     ask.until_there()

@@ -76,7 +76,9 @@ def _private(folder: str) -> str | None:
 
 def _identity(given: ServerConfig, warm: str, command: str) -> bytes:
     """What a server must have been started with, to do what this process would do itself."""
-    wheels = os.path.dirname(os.path.dirname(os.__file__)), *sys.path  # noqa: PTH120
+    # Not the folder that the caller stands in, which every object file changes.
+    packages = [path for path in sys.path if path.endswith("-packages")]
+    wheels = os.path.dirname(os.path.dirname(os.__file__)), *packages  # noqa: PTH120
     changed = [os.stat(path).st_mtime_ns for path in wheels if os.path.isdir(path)]  # noqa: PTH112, PTH116
     return marshal.dumps((sys.executable, _changed(), max(changed), warm, command, given.identity))
 
