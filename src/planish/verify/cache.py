@@ -13,7 +13,7 @@ from planish.store.store import Key, Store
 from planish.verify.requests import FunctionVerdict
 
 # Part of every key: a new version of the encoding forgets the verdicts of the old one.
-SEMANTICS = "verify-3"
+SEMANTICS = "verify-4"
 
 
 class _Limits(Protocol):

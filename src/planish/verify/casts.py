@@ -42,6 +42,8 @@ def convert(machine: Machine, instruction: Instruction, a: Scalar, to: Type) -> 
         bits, block = _sized(a.bits, 64), t.bv(OUTSIDE, PROVENANCE)
     else:
         bits, bad = _float(op, a.bits, to, flags)
+        if op in ("fpext", "fptrunc") and bits.op == "apply":
+            machine.assumptions.add(floats.SAME_NAN)
         poison = t.or_(poison, bad)
     return Scalar(bits, poison, block, a.undefs)
 

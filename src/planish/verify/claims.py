@@ -158,6 +158,14 @@ def result_poison(encoded: Encoded) -> Term:
     return values.all_poison(encoded.returned.result)
 
 
+def several(roots: Sequence[Term]) -> bool:
+    """Whether the terms hold a floating-point result that is not determined: a NaN, mostly.
+
+    Two versions that give two of those that it may be do not differ.
+    """
+    return any(term.op == "apply" for term in rebuild.below(roots))
+
+
 def _result_bits(encoded: Encoded) -> Term:
     """The bits of a scalar result; the number zero for any other."""
     if encoded.returned is None or not isinstance(encoded.returned.result, Scalar):

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from planish.base.errors import PlanishError
 from planish.base.records import Grade, Verdict
-from planish.verify import native, rebuild
+from planish.verify import floats, native, rebuild
 from planish.verify import terms as t
-from planish.verify.claims import Claim, claim_of, poison_given, roots_of
+from planish.verify.claims import Claim, claim_of, poison_given, roots_of, several
 from planish.verify.ir import Function, Global
 from planish.verify.native import ZONE, ZONE_SIZE, Input, Result
 from planish.verify.refine import Query
@@ -51,7 +51,7 @@ def confirm(
         except PlanishError as error:
             why = error.message
         else:
-            words = _difference(case, before, after, evaluated)
+            words = _difference(case, query, (before, after), evaluated)
             if words:
                 return _refuted(found, f"input {given}: {words}; confirmed by running both")
             why = "both run alike"
@@ -183,16 +183,24 @@ def _run(case: Case, given: Input) -> tuple[Result, Result]:
     return found[0], found[1]
 
 
-def _difference(case: Case, before: Result, after: Result, evaluated: dict[str, Term]) -> str:
-    """How two runs differ, in words. A source that faults is undefined; it shows nothing."""
+def _difference(
+    case: Case, query: Query, runs: tuple[Result, Result], evaluated: dict[str, Term]
+) -> str:
+    """How two runs differ, in words. A source that faults is undefined; it shows nothing.
+
+    Neither does a result that is one of several which the source may give: a NaN, mostly.
+    """
+    before, after = runs
     if before.ended != "returned":
         return ""
     if after.ended != "returned":
         return f"the source returns, the target ends with {after.ended}"
-    poison = evaluated["source's result is poison"]
-    if before.value != after.value and case.source.result.kind != "void" and poison is FALSE:
+    poison, result = evaluated["source's result is poison"], evaluated["source's result"]
+    has_result = case.source.result.kind != "void" and poison is FALSE
+    if before.value != after.value and has_result and not several([result]):
         return f"the source gives {before.value}, the target {after.value}"
-    if evaluated["memories differ"] is FALSE:
+    differs = evaluated["memories differ"]
+    if differs is FALSE or (differs is not TRUE and floats.SAME_NAN in query.assumptions):
         return ""
     if before.zone != after.zone or before.globals != after.globals:
         return "what is left in memory differs"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from planish.base.errors import PlanishError
 from planish.base.records import Grade, Verdict
-from planish.verify import heap, memory, native
+from planish.verify import heap, memory, native, values
 from planish.verify import terms as t
-from planish.verify.claims import result_poison, types_apart
+from planish.verify.claims import result_poison, several, types_apart
 from planish.verify.encode import encode
 from planish.verify.exits import Encoded
 from planish.verify.inputs import generate
@@ -24,7 +24,7 @@ from planish.verify.memory import Cell
 from planish.verify.native import Input, Result
 from planish.verify.requests import FunctionVerdict
 from planish.verify.shared import Shared, add_globals, share
-from planish.verify.terms import FALSE, MEMORY, VALID
+from planish.verify.terms import FALSE, MEMORY, VALID, Term
 from planish.verify.values import OUTSIDE, PROVENANCE, Scalar
 
 if TYPE_CHECKING:
@@ -37,7 +37,12 @@ _TARGET = native.Patience(seconds=0.2, hangs=8, calls=48)
 _MOST_JUDGED = 32  # inputs on which the two differ and the source may be undefined
 _ROUNDS = 256
 # The source may be undefined there: such an input shows nothing, and does not count as tested.
-_EXCUSES = ("undefined", "ruled out by noalias, perhaps", "ruled out by tbaa, perhaps")
+_EXCUSES = (
+    "undefined",
+    "ruled out by noalias, perhaps",
+    "ruled out by tbaa, perhaps",
+    "one of several results that a floating-point operation may give",
+)
 
 
 def test(case: Case, found: FunctionVerdict) -> FunctionVerdict:
@@ -146,9 +151,20 @@ def _defined(case: Case, given: Input) -> str:
         return _EXCUSES[1]
     if types_apart(shared) is not t.TRUE:
         return _EXCUSES[2]
+    if several([trouble, *_left(encoded)]):
+        return _EXCUSES[3]
     if trouble is FALSE and encoded.incomplete is FALSE and not encoded.choices:
         return "defined"
     return "whether the source is defined there is not known"
+
+
+def _left(encoded: Encoded) -> list[Term]:
+    """The result, and the bytes that are written."""
+    if encoded.returned is None:
+        return []
+    result = values.leaves(encoded.returned.result) if encoded.returned.result else []
+    outside = encoded.returned.state.blocks[OUTSIDE]
+    return [*(leaf.bits for leaf in result), memory.flush(outside)]
 
 
 def evaluate(case: Case, given: Input) -> tuple[Shared, Encoded]:

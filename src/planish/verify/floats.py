@@ -6,33 +6,45 @@ should be. Comparisons, fneg, fabs and copysign are exact.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from planish.verify import ieee
 from planish.verify import terms as t
 from planish.verify.terms import Term
 
 _MANTISSA = {16: 10, 32: 23, 64: 52}
 ARITHMETIC = frozenset({"fadd", "fsub", "fmul", "fdiv", "frem"})
 _COMMUTATIVE = frozenset({"fadd", "fmul"})
+# Which NaN it is, is not determined; two executions may give two (LLVM Language Reference).
+SAME_NAN = "an operation gives the same NaN whenever it is executed on the same operands"
 
 
 def arithmetic(op: str, a: Term, b: Term, flags: frozenset[str]) -> Term:
     """fadd and so on: a function of the operands; which one depends on the fast-math flags."""
     if op in _COMMUTATIVE and a.number > b.number:
         a, b = b, a
-    return t.apply(_name(op, a.sort, a.sort, flags), (a, b), a.sort)
+    return applied(_name(op, a.sort, a.sort, flags), (a, b), a.sort)
 
 
 def function(name: str, operands: tuple[Term, ...], width: int, flags: frozenset[str]) -> Term:
     """A conversion or mathematical function."""
     widths = "_".join(str(operand.sort) for operand in operands)
-    return t.apply(f"{name}_{widths}{_name('', 0, width, flags)}", operands, width)
+    return applied(f"{name}_{widths}{_name('', 0, width, flags)}", operands, width)
+
+
+def applied(name: str, operands: Sequence[Term], sort: int) -> Term:
+    """An uninterpreted function's value; where IEEE 754 tells it of constants, that number."""
+    if operands and all(operand.constant for operand in operands):
+        given = [(t.value_of(operand), operand.sort) for operand in operands]
+        found = ieee.apply(name, given, sort)
+        if found is not None:
+            return t.bv(found, sort)
+    return t.apply(name, operands, sort)
 
 
 def _name(op: str, width: int, result: int, flags: frozenset[str]) -> str:
-    fast = "_".join(sorted(flag for flag in flags if ":" not in flag and flag in _FAST))
+    fast = "_".join(sorted(flag for flag in flags if ":" not in flag and flag in ieee.FAST))
     return f"{op}_{width}_{result}{'_' + fast if fast else ''}"
-
-
-_FAST = frozenset({"reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn"})
 
 
 def negate(a: Term) -> Term:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from planish.verify import floats
 from planish.verify import terms as t
 from planish.verify.terms import Term
 
@@ -36,6 +37,9 @@ def _rebuild(term: Term, args: list[Term]) -> Term:
     if op == "extract":
         assert isinstance(term.value, tuple)
         return t.extract(args[0], *term.value)
+    if op == "apply":
+        assert isinstance(term.value, str)
+        return floats.applied(term.value, args, term.sort)
     if op in ("zext", "sext"):
         return (t.zext if op == "zext" else t.sext)(args[0], term.sort)
     return t.make(op, tuple(args), term.sort, term.value)
