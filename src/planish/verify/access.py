@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planish.verify import memory, values
+from planish.verify import integers, memory, values
 from planish.verify import terms as t
 from planish.verify.ir import Instruction, Type, Unsupported
 from planish.verify.memory import Cell
@@ -95,13 +95,8 @@ def _promised(machine: Machine, instruction: Instruction, result: Meaning) -> Me
     if "!nonnull" in instruction.flags:
         poison = t.or_(poison, is_null(machine, result))
     if "!range" in instruction.flags:
-        width, inside = result.bits.sort, FALSE
-        for low, high in instruction.bounds:
-            first, past = t.bv(low, width), t.bv(high, width)
-            below, above = t.ult(result.bits, past), t.ule(first, result.bits)
-            whole = t.and_(below, above) if low < high else t.or_(below, above)
-            inside = t.or_(inside, whole)
-        poison = t.or_(poison, t.not_(inside))
+        inside = (integers.within(result.bits, *bounds) for bounds in instruction.bounds)
+        poison = t.or_(poison, t.not_(t.or_(*inside)))
     if "!noundef" in instruction.flags:
         machine.undefined(poison)
     return replace(result, poison=poison)

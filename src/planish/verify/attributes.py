@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from planish.llvm.binding import Library
+import re
 
+from planish.llvm.binding import Library
+from planish.llvm.inspection import text_of
+
+_NAME = re.compile(r'@(?:"[^"]*"|[-\w.$]+)\(')
+_RANGE = re.compile(r"range\(i\d+ (-?\d+), (-?\d+)\)")
 RETURN = 0
 FUNCTION = 0xFFFFFFFF
 _VALUE = ("noundef", "nonnull", "byval", "inalloca", "preallocated", "swifterror", "range",
@@ -42,6 +47,25 @@ def number(library: Library, function: int, index: int, name: str) -> int:
     c = library.c
     attribute = c.LLVMGetEnumAttributeAtIndex(function, index, _kind(c, name))
     return int(c.LLVMGetEnumAttributeValue(attribute)) if attribute else 0
+
+
+def ranges(library: Library, function: int) -> dict[int, tuple[int, int]]:
+    """Half-open `range` of each argument that has one; the C interface shows no bounds."""
+    words = text_of(library, library.c.LLVMPrintValueToString(function))
+    head = words.partition("\ndefine ")[2] if not words.startswith("define ") else words
+    name = re.search(_NAME, head)
+    if name is None:
+        return {}
+    found, depth, at = {}, 1, 0
+    for place in range(name.end(), len(head)):
+        depth += {"(": 1, ")": -1}.get(head[place], 0)
+        at += head[place] == "," and depth == 1
+        if not depth:
+            break
+        match = _RANGE.match(head, place)
+        if match:
+            found[at] = (int(match[1]), int(match[2]))
+    return found
 
 
 def of_call(library: Library, call: int, callee: int, arguments: int) -> frozenset[str]:

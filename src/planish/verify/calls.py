@@ -247,7 +247,7 @@ def _result(machine: Machine, instruction: Instruction, result: Meaning | None) 
         # Passes infer them from the callee's body, which has a verdict of its own.
         if promises:
             machine.assumptions.add("what is inferred of callees' results is believed")
-        return result
+        return replace(result, poison=FALSE) if "noundef:result" in promises else result
     if "noundef:result" in promises:
         machine.undefined(poison)
     if "nonnull:result" in promises and result.block is not None:

@@ -53,11 +53,13 @@ def _sized(bits: Term, width: int) -> Term:
 
 
 def _float(op: str, a: Term, to: Type, flags: frozenset[str]) -> tuple[Term, Term]:
-    bits = floats.function(op, (a,), to.width, flags - {"nneg"})
+    # Of a number that is not negative both conversions are the same.
+    name = "sitofp" if op == "uitofp" and "nneg" in flags else op
+    bits = floats.function(name, (a,), to.width, flags - {"nneg"})
     bad = FALSE
     if op in ("fptoui", "fptosi"):
         # Out of range is poison; which numbers are is another function of the operand.
-        bad = t.bv_to_bool(t.apply(f"{op}_range_{a.sort}_{to.width}", (a,), 1))
+        bad = t.bv_to_bool(floats.applied(f"{op}_range_{a.sort}_{to.width}", (a,), 1))
     elif "nneg" in flags:
         bad = t.slt(a, t.bv(0, a.sort))
     return bits, bad

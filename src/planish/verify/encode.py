@@ -13,7 +13,8 @@ from planish.verify.cfg import Shape, shape_of
 from planish.verify.exits import Encoded, Exit, finish, leaving, merge, merge_exits
 from planish.verify.ir import Function, Instruction, Local, Operand, Unsupported
 from planish.verify.machine import THROWN, Machine, State
-from planish.verify.shared import Shared, slots_of
+from planish.verify.shared import Shared
+from planish.verify.slots import slots_of
 from planish.verify.terms import FALSE, TRUE, Term
 from planish.verify.values import Group, Meaning, Scalar
 

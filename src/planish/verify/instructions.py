@@ -80,6 +80,8 @@ def fast_poison(flags: frozenset[str], *operands: Term) -> Term:
 def _float(machine: Machine, instruction: Instruction) -> Meaning:
     def work(a: Scalar, b: Scalar) -> Scalar:
         bits = floats.arithmetic(instruction.op, a.bits, b.bits, instruction.flags)
+        if bits.op == "apply":
+            machine.assumptions.add(floats.SAME_NAN)
         bad = fast_poison(instruction.flags, a.bits, b.bits, bits)
         return Scalar(bits, t.or_(a.poison, b.poison, bad), None, a.undefs | b.undefs)
 

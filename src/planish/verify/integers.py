@@ -94,6 +94,13 @@ def compare(predicate: str, a: Term, b: Term) -> Term:
     }[predicate[1:]]()  # fmt: skip
 
 
+def within(a: Term, low: int, high: int) -> Term:
+    """Whether a number is in a half-open range, which may lead over the end of the numbers."""
+    first, past = t.bv(low, a.sort), t.bv(high, a.sort)
+    below, above = t.ult(a, past), t.ule(first, a)
+    return t.and_(below, above) if t.value_of(first) < t.value_of(past) else t.or_(below, above)
+
+
 def count_ones(a: Term) -> Term:
     """Population count."""
     total = t.bv(0, a.sort)

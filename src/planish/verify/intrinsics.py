@@ -172,12 +172,18 @@ def _trap(machine: Machine, instruction: Instruction) -> None:
     machine.condition = FALSE
 
 
-def _constant_size(instruction: Instruction) -> int | None:
-    """Bytes; None where the size is not constant, or too many to follow each."""
-    held = instruction.operands[2].value
-    if not isinstance(held, Number) or held.value > access.MOST_BYTES:
+def _constant_size(machine: Machine, instruction: Instruction) -> int | None:
+    """Bytes; None where the size is not known here, or too many to follow each.
+
+    What a front end passes through a variable is known, too. A volatile access is an effect.
+    """
+    size, volatile = machine.value(instruction.operands[2]), instruction.operands[3].value
+    if not isinstance(size, Scalar) or not size.bits.constant or size.poison is not FALSE:
         return None
-    return held.value
+    if size.undefs or (isinstance(volatile, Number) and volatile.value):
+        return None
+    held = t.value_of(size.bits)
+    return held if held <= access.MOST_BYTES else None
 
 
 def _align(instruction: Instruction, at: int) -> int:
@@ -189,7 +195,7 @@ def _align(instruction: Instruction, at: int) -> int:
 
 
 def _copy(machine: Machine, instruction: Instruction) -> None:
-    size = _constant_size(instruction)
+    size = _constant_size(machine, instruction)
     if size is None:
         _whole(machine, instruction)
         return
@@ -199,7 +205,7 @@ def _copy(machine: Machine, instruction: Instruction) -> None:
 
 
 def _fill(machine: Machine, instruction: Instruction) -> None:
-    size = _constant_size(instruction)
+    size = _constant_size(machine, instruction)
     if size is None:
         _whole(machine, instruction)
         return
@@ -233,6 +239,8 @@ def _float_function(machine: Machine, instruction: Instruction, name: str) -> Me
         if name in _COMMUTATIVE_FLOATS:
             given = tuple(sorted(given, key=lambda term: term.number))
         bits = floats.function(name, given, kind.width, flags)
+        if bits.op == "apply":
+            machine.assumptions.add(floats.SAME_NAN)
         bad = fast_poison(flags, *(g for g in given if g.sort in (32, 64)), bits)
         poison = t.or_(*(operand.poison for operand in operands), bad)
         undefs = frozenset().union(*(operand.undefs for operand in operands))

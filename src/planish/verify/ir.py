@@ -124,12 +124,14 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A function's argument. `flags`: noundef, nonnull, byval; dereferenceable is in bytes."""
+    """A function's argument. `flags`: noundef, nonnull, byval; dereferenceable is in bytes;
+    bounds is a half-open range, or none."""
 
     number: int
     type: Type
     flags: frozenset[str] = frozenset()
     dereferenceable: int = 0
+    bounds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

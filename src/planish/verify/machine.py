@@ -21,7 +21,8 @@ from planish.verify.ir import (
     Unsupported,
 )
 from planish.verify.memory import Block
-from planish.verify.shared import Shared, slots_of
+from planish.verify.shared import Shared
+from planish.verify.slots import slots_of
 from planish.verify.terms import FALSE, MEMORY, TRUE, Term
 from planish.verify.values import OUTSIDE, PROVENANCE, Fresh, Group, Meaning, Scalar
 

@@ -24,33 +24,44 @@ def captured(function: Function, slots: Mapping[int, int]) -> frozenset[int]:
 
     Stored, given to a call, returned or turned into a number, wherever that happens.
     """
-    origin: dict[int, set[int]] = {number: {block} for number, block in slots.items()}
-    found: set[int] = set()
-    changed = True
+    found = places(function)
+    return frozenset(block for number, block in slots.items() if found[number])
+
+
+def places(function: Function) -> dict[int, frozenset[str]]:
+    """Of each stack slot (by its instruction) where its address leaves the function's own hands."""
+    body = [instruction for block in function.blocks for instruction in block.instructions]
+    origin = {one.number: {one.number} for one in body if one.op == "alloca"}
+    found: dict[int, set[str]] = {number: set() for number in origin}
+    changed = bool(origin)
     while changed:
         changed = False
-        for body in function.blocks:
-            for instruction in body.instructions:
-                changed |= _spread(instruction, origin, found)
-    return frozenset(found)
+        for instruction in body:
+            changed |= _spread(instruction, origin, found)
+    return {number: frozenset(words) for number, words in found.items()}
 
 
-def _spread(instruction: Instruction, origin: dict[int, set[int]], found: set[int]) -> bool:
-    held: set[int] = set()
+def _spread(
+    instruction: Instruction, origin: dict[int, set[int]], found: dict[int, set[str]]
+) -> bool:
+    """Follow addresses through one instruction; whether there is something new to follow."""
+    if instruction.op in _NO_CAPTURE:
+        return False
+    calls = instruction.op == "call"
+    if calls and instruction.name.startswith(("llvm.mem", "llvm.lifetime")):
+        return False
+    grows = False
     for at, operand in enumerate(instruction.operands):
-        if isinstance(operand.value, Local) and not (instruction.op == "store" and at == 1):
-            held |= origin.get(operand.value.number, set())
-    if not held or instruction.op in _NO_CAPTURE:
-        return False
-    if instruction.op == "call" and instruction.name.startswith(("llvm.mem", "llvm.lifetime")):
-        return False
-    if instruction.op in _PASSES_ON:
-        before = origin.setdefault(instruction.number, set())
-        grows = not held <= before
-        before |= held
-        return grows
-    grows = not held <= found
-    found |= held
+        if not isinstance(operand.value, Local) or (instruction.op == "store" and at == 1):
+            continue
+        held = origin.get(operand.value.number, set())
+        if held and instruction.op in _PASSES_ON:
+            onward = origin.setdefault(instruction.number, set())
+            grows |= not held <= onward
+            onward |= held
+            continue
+        for slot in held:
+            found[slot].add(f"{instruction.name} {at}" if calls else instruction.op)
     return grows
 
 

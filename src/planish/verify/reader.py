@@ -61,6 +61,12 @@ class Reader(Operands):
             raise Unsupported("function with variable arguments")
         self._globals, self._locals, self._blocks = {}, {}, {}
         parameters = tuple(self._parameter(handle, at) for at in range(c.LLVMCountParams(handle)))
+        if any("range" in parameter.flags for parameter in parameters):
+            bounds = attributes.ranges(self._library, handle)
+            parameters = tuple(
+                replace(parameter, bounds=bounds.get(at, ()))
+                for at, parameter in enumerate(parameters)
+            )
         bodies = self._number(handle)
         blocks = tuple(
             Block(tuple(part for instruction in body for part in self._parts(instruction)))

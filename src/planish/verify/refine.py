@@ -63,7 +63,8 @@ class Query:
 
     @property
     def assumptions(self) -> frozenset[str]:
-        return self.source.assumptions | self.target.assumptions
+        found = self.source.assumptions | self.target.assumptions
+        return found | self.shared.assumptions
 
 
 Find = Callable[[str], Function | None]

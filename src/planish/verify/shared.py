@@ -8,18 +8,18 @@ refine the source's; the last state of the world tells whether both asked the sa
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from planish.verify import integers
 from planish.verify import terms as t
-from planish.verify.ir import Function, Global, Instruction, Parameter, Unsupported
+from planish.verify.ir import Function, Global, Parameter, Unsupported
 from planish.verify.memory import INITIAL, Cell, Slot
 from planish.verify.terms import BOOL, INDEX, MEMORY, VALID, Term
 from planish.verify.values import OUTSIDE, PROVENANCE, Meaning, Scalar, build
 
 _FIRST_TABLE = 512
-_MOST_SLOTS = 500
+_PROMISES = frozenset({"noundef", "nonnull"})
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,19 @@ class Question:
     pure: bool
 
 
+@dataclass(frozen=True)
+class Free:
+    """A stack slot of the source that has no counterpart yet.
+
+    places  where its address goes: callees with the position of the argument, and stores
+    """
+
+    number: int
+    size: int
+    name: str
+    places: frozenset[str]
+
+
 @dataclass
 class Shared:
     """The common part of two encodings.
@@ -66,6 +79,7 @@ class Shared:
     settle    asks a solver whether a term is never true
     free      stack slots of the source that have no counterpart yet
     restricts_aliasing  the source promises by `noalias` which accesses do not overlap
+    assumptions  what is taken for granted of the inputs, in words
     callees   what is known of functions by name: passes infer it for all calls at once
     """
 
@@ -82,9 +96,10 @@ class Shared:
     checks: list[Term] = field(default_factory=list)
     accesses: list[tuple[str, Term, int, Term]] = field(default_factory=list)
     restricts_aliasing: bool = False
+    assumptions: set[str] = field(default_factory=set)
     callees: dict[str, frozenset[str]] = field(default_factory=dict)
     known: dict[int, Cell] = field(default_factory=dict)
-    free: list[tuple[Instruction, int]] = field(default_factory=list)
+    free: list[Free] = field(default_factory=list)
     next_slot: int = OUTSIDE + 1
     deadline: float = math.inf
     never: frozenset[Term] = frozenset()
@@ -114,10 +129,28 @@ def share(source: Function, target: Function) -> Shared:
         raise Unsupported("the signature has changed")
     shared = Shared(source.parameters)
     shared.restricts_aliasing = any("noalias" in p.flags for p in source.parameters)
-    for parameter in source.parameters:
+    for parameter in promised(shared, source, target):
         shared.arguments.append(_argument(shared, parameter))
     add_globals(shared, [source, target])
     return shared
+
+
+def promised(shared: Shared, source: Function, target: Function) -> Sequence[Parameter]:
+    """The source's parameters; of a local function with what passes found of all its callers."""
+    if "local" not in source.flags:
+        return source.parameters
+    found = []
+    for a, b in zip(source.parameters, target.parameters, strict=True):
+        more = replace(
+            a,
+            flags=a.flags | b.flags & _PROMISES,
+            dereferenceable=max(a.dereferenceable, b.dereferenceable),
+            bounds=b.bounds,
+        )
+        if more != a:
+            shared.assumptions.add("what is inferred of a local function's arguments is believed")
+        found.append(more)
+    return found
 
 
 def add_globals(shared: Shared, functions: Sequence[Function]) -> None:
@@ -145,6 +178,9 @@ def _argument(shared: Shared, parameter: Parameter) -> Meaning:
             block = t.bv(OUTSIDE, PROVENANCE)
             if "nonnull" in parameter.flags:
                 shared.facts.append(t.or_(poison, t.not_(t.eq(bits, t.bv(0, width)))))
+        elif parameter.bounds:
+            shared.facts.append(t.or_(poison, integers.within(bits, *parameter.bounds)))
+        if block is not None:
             for at in range(min(parameter.dereferenceable, 64)):
                 place = t.add(bits, t.bv(at, INDEX))
                 shared.facts.append(t.bv_to_bool(t.select(shared.valid, place)))
@@ -195,63 +231,3 @@ def _separate_globals(shared: Shared) -> None:
     for at, (base, end) in enumerate(ends):
         for other, other_end in ends[:at]:
             shared.facts.append(t.or_(t.ule(end, other), t.ule(other_end, base)))
-
-
-def slots_of(shared: Shared, function: Function, side: str) -> dict[int, int]:
-    """Number the stack slots of one run of a function, by instruction.
-
-    The target's that have a counterpart of the same size (and name, if there is one) in the
-    source are one block with it: a choice of the source's addresses, which it is free to make.
-    """
-    numbers: dict[int, int] = {}
-    for instruction in _slots(function):
-        size, align = instruction.numbers
-        number = _counterpart(instruction, shared.free) if side == "t" else 0
-        if not number:
-            number = shared.next_slot
-            shared.next_slot += 1
-            if number > _MOST_SLOTS:
-                raise Unsupported("more than 500 stack slots")
-            shared.slots[number] = _slot(shared, number, size, align)
-        elif align > shared.slots[number].align:
-            shared.slots[number] = _aligned(shared, shared.slots[number], align)
-        numbers[instruction.number] = number
-        if side == "s":
-            shared.free.append((instruction, number))
-    return numbers
-
-
-def _slot(shared: Shared, number: int, size: int, align: int) -> Slot:
-    zeros = max(align, 1).bit_length() - 1
-    free = t.var(f"slot {number}", INDEX - zeros)
-    base = t.concat(free, t.bv(0, zeros)) if zeros else free
-    end = t.add(base, t.bv(max(size, 1), INDEX))
-    shared.facts += [t.not_(t.eq(base, t.bv(0, INDEX))), t.ult(base, end)]
-    return Slot(size, base, align)
-
-
-def _aligned(shared: Shared, slot: Slot, align: int) -> Slot:
-    """The slot at the same address, known to be a multiple of more."""
-    zeros = align.bit_length() - 1
-    base = t.concat(t.extract(slot.base, INDEX - 1, zeros), t.bv(0, zeros))
-    shared.facts.append(t.eq(base, slot.base))
-    return Slot(slot.size, base, align)
-
-
-def _slots(function: Function) -> Sequence[Instruction]:
-    return [i for block in function.blocks for i in block.instructions if i.op == "alloca"]
-
-
-def _plain(name: str) -> str:
-    """A slot's name without what the inliner appends."""
-    return re.sub(r"(\.i\d*)+$", "", name)
-
-
-def _counterpart(instruction: Instruction, free: list[tuple[Instruction, int]]) -> int:
-    """The first free slot of the same size, of the same name if there is one; 0 for none."""
-    same = [entry for entry in free if entry[0].numbers[0] == instruction.numbers[0]]
-    named = [entry for entry in same if _plain(entry[0].text) == _plain(instruction.text)]
-    for entry in named or same:
-        free.remove(entry)
-        return entry[1]
-    return 0
