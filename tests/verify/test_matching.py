@@ -162,3 +162,83 @@ def test_null_is_ruled_out_where_no_caller_passes_it(verifier: Verifier) -> None
                              "@f(ptr noundef nonnull %p, i32 noundef %a)")  # fmt: skip
     assert _verify(verifier, before, promised).grade is Grade.PROVED
     assert _verify(verifier, before, after).grade is not Grade.PROVED
+
+
+BRANCHES = """declare double @g(ptr, i32 noundef)
+define void @f(ptr noundef %p, i32 noundef %a, i1 noundef %c) {
+  br i1 %c, label %y, label %n
+y:
+  call double @g(ptr %p, i32 noundef 7)
+  ret void
+n:
+  call double @g(ptr null, i32 noundef 1)
+  call double @g(ptr %p, i32 noundef %a)
+  ret void
+}"""
+MERGED = """declare double @g(ptr, i32 noundef)
+define void @f(ptr noundef %p, i32 noundef %a, i1 noundef %c) {
+  br i1 %c, label %e, label %n
+n:
+  call double @g(ptr null, i32 noundef 1)
+  br label %e
+e:
+  %v = phi i32 [ 7, %0 ], [ %a, %n ]
+  call double @g(ptr %p, i32 noundef %v)
+  ret void
+}"""
+
+
+def test_calls_of_two_paths_may_be_made_one(verifier: Verifier) -> None:
+    assert _verify(verifier, BRANCHES, MERGED).grade is Grade.PROVED
+    for wrong in (
+        MERGED.replace("[ 7,", "[ 6,"),
+        MERGED.replace("i1 %c, label %e, label %n", "i1 %c, label %n, label %e")
+        .replace("[ 7, %0 ], [ %a, %n ]", "[ %a, %0 ], [ 7, %n ]"),
+        MERGED.replace("ptr null, i32 noundef 1", "ptr null, i32 noundef 2"),
+    ):  # fmt: skip
+        assert _verify(verifier, BRANCHES, wrong).grade is not Grade.PROVED
+
+
+MONTH = """declare {0}i32 @month()
+declare void @g(i32 noundef)
+define void @f() {{
+  %m = call i32 @month()
+  %n = add {1}i32 %m, 1
+  call void @g(i32 noundef %n)
+  ret void
+}}"""
+
+
+def test_the_range_of_a_result_is_believed_and_said(verifier: Verifier) -> None:
+    before = MONTH.format("", "nsw ")
+    found = _verify(verifier, before, MONTH.format("range(i32 0, 12) ", "nuw nsw "))
+    assert found.grade is Grade.PROVED
+    assert "what is inferred of callees' results is believed" in found.assumptions
+    for promise in ("", "range(i32 -1, 12) "):
+        wrong = MONTH.format(promise, "nuw nsw ")
+        assert _verify(verifier, before, wrong).grade is not Grade.PROVED
+
+
+@pytest.mark.parametrize(
+    ("promise", "holds"), [("range(i32 0, 2)", True), ("range(i32 1, 2)", False)]
+)
+def test_a_promise_of_a_result_has_to_be_kept(
+    promise: str, holds: bool, verifier: Verifier
+) -> None:
+    before = "define i32 @f(i32 noundef %a) {\n  %r = and i32 %a, 1\n  ret i32 %r\n}"
+    after = before.replace("define", f"define {promise}").replace("%a, 1", "%a, 1 ")
+    found = _verify(verifier, before, after)
+    assert (found.grade is Grade.PROVED) == holds
+
+
+def test_no_object_has_the_address_null(verifier: Verifier) -> None:
+    before = """declare void @g(ptr noundef)
+define void @f(ptr noundef %p) {
+  %q = getelementptr inbounds i8, ptr %p, i64 -48
+  call void @g(ptr noundef %q)
+  ret void
+}"""
+    after = before.replace("g(ptr noundef %q", "g(ptr noundef nonnull %q")
+    assert _verify(verifier, before, after).grade is Grade.PROVED
+    plain = (text.replace(" inbounds", "") for text in (before, after))
+    assert _verify(verifier, *plain).grade is not Grade.PROVED

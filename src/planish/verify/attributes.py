@@ -9,6 +9,7 @@ from planish.llvm.inspection import text_of
 
 _NAME = re.compile(r'@(?:"[^"]*"|[-\w.$]+)\(')
 _RANGE = re.compile(r"range\(i\d+ (-?\d+), (-?\d+)\)")
+_RESULT = re.compile(rf"^(?:[^@\n]* )?(?:call|define|declare) [^@%\n]*?{_RANGE.pattern}", re.M)
 RETURN = 0
 FUNCTION = 0xFFFFFFFF
 _VALUE = ("noundef", "nonnull", "byval", "inalloca", "preallocated", "swifterror", "range",
@@ -66,6 +67,16 @@ def ranges(library: Library, function: int) -> dict[int, tuple[int, int]]:
         if match:
             found[at] = (int(match[1]), int(match[2]))
     return found
+
+
+def range_of_result(library: Library, *values: int) -> tuple[int, ...]:
+    """Half-open `range` that the first of the values, calls and callees, promises of a result."""
+    for value in values:
+        words = text_of(library, library.c.LLVMPrintValueToString(value)) if value else ""
+        match = _RESULT.search(words)
+        if match:
+            return int(match[1]), int(match[2])
+    return ()
 
 
 def of_call(library: Library, call: int, callee: int, arguments: int) -> frozenset[str]:

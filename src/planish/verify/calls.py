@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planish.verify import intrinsics, library, memory, pointers, values
+from planish.verify import integers, intrinsics, library, memory, pointers, values
 from planish.verify import terms as t
 from planish.verify.ir import Function, Instruction, Type, Unsupported
 from planish.verify.memory import Block
@@ -146,7 +146,9 @@ def _question(machine: Machine, instruction: Instruction) -> Question:
     name = instruction.name or "a function pointer"
     widths = " ".join(str(bits.sort) for bits, _, _ in arguments)
     kind = f"{name}({widths}) {instruction.type} {'pure' if pure else ''}"
-    return Question(machine.side, kind, tuple(arguments), seen, contents, escaped, pure)
+    return Question(
+        machine.side, kind, tuple(arguments), seen, contents, escaped, pure, machine.condition
+    )
 
 
 def _flush_slot(machine: Machine, number: int) -> Term:
@@ -167,15 +169,18 @@ def _answer(machine: Machine, instruction: Instruction, question: Question) -> t
         if earlier.side == question.side and not question.pure:
             continue
         same = _same(earlier, question)
-        if same is TRUE:
+        if same is TRUE and question.pure:
             return answer, True
         if same is not FALSE:
-            candidates.append((same, answer))
-    for same, answer in candidates:
-        if machine.certain(same):
+            candidates.append((same, earlier.when, answer))
+    one = len(candidates) == 1 or question.pure
+    # Calls on different paths may ask the same; only the one that was asked has the answer.
+    found = [(same if one else t.and_(same, when), answer) for same, when, answer in candidates]
+    for same, answer in found:
+        if same is TRUE or machine.certain(same):
             return answer, True
     answer = _new(machine, instruction, question)
-    for same, earlier_answer in candidates[-_MOST_COMPARED:]:
+    for same, earlier_answer in found[-_MOST_COMPARED:]:
         answer = _either(same, earlier_answer, answer)
     return answer, False
 
@@ -247,6 +252,9 @@ def _result(machine: Machine, instruction: Instruction, result: Meaning | None) 
         # Passes infer them from the callee's body, which has a verdict of its own.
         if promises:
             machine.assumptions.add("what is inferred of callees' results is believed")
+        for bounds in instruction.bounds:
+            inside = integers.within(result.bits, *bounds)
+            machine.shared.facts.append(t.or_(t.not_(machine.condition), poison, inside))
         return replace(result, poison=FALSE) if "noundef:result" in promises else result
     if "noundef:result" in promises:
         machine.undefined(poison)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from planish.verify import pointers, values
+from planish.verify import integers, pointers, values
 from planish.verify import terms as t
 from planish.verify.cfg import Shape, shape_of
 from planish.verify.exits import Encoded, Exit, finish, leaving, merge, merge_exits
@@ -253,7 +253,19 @@ def _phis(walk: _Walk, block: int, target: int) -> dict[int, Meaning]:
 def _return(walk: _Walk, instruction: Instruction) -> None:
     machine = walk.machine
     result = machine.use(instruction.operands[0]) if instruction.operands else None
+    if isinstance(result, Scalar):
+        result = _promised(walk, result)
     if result is not None and "noundef" in walk.function.flags:
         machine.undefined(values.all_poison(result))
     state = replace(machine.state, values={}, blocks=dict(machine.state.blocks))
     walk.returns.append(Exit(machine.condition, result, state))
+
+
+def _promised(walk: _Walk, result: Scalar) -> Scalar:
+    """A result that is not what the function's own attributes say is poison."""
+    poison = result.poison
+    if "nonnull" in walk.function.flags and result.block is not None:
+        poison = t.or_(poison, pointers.is_null(walk.machine, result))
+    if walk.function.bounds:
+        poison = t.or_(poison, t.not_(integers.within(result.bits, *walk.function.bounds)))
+    return replace(result, poison=poison)

@@ -106,7 +106,7 @@ class Instruction:
     name     predicate, intrinsic or callee
     numbers  indices, shuffle mask, bytes of an alloca, case values; see reader.py
     targets  numbers of blocks: successors, or a phi's incoming blocks
-    bounds   half-open ranges of !range metadata
+    bounds   half-open ranges of !range metadata, or of a call's result
     text     an alloca's name, an access's type tag, what a callee's declaration says of it
     """
 
@@ -161,7 +161,7 @@ class Global:
 @dataclass(frozen=True)
 class Function:
     """A function with a body. Block 0 is the entry; `flags` of its result, nounwind, and
-    local: no other module calls it."""
+    local: no other module calls it; `bounds` is the half-open range of its result, or none."""
 
     name: str
     result: Type
@@ -169,6 +169,7 @@ class Function:
     blocks: tuple[Block, ...]
     globals: Mapping[str, Global] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
+    bounds: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:

@@ -150,8 +150,9 @@ def _out_of_bounds(machine: Machine, base: Scalar, total: Term) -> Term:
     for condition, number in memory.origins(base.block, machine.leaked):
         if number == OUTSIDE:
             zero = t.bv(0, INDEX)
-            from_null = t.and_(t.eq(base.bits, zero), t.not_(t.eq(total, zero)))
-            bad = t.or_(_wraps(base.bits, total), from_null)
+            either_null = t.or_(t.eq(base.bits, zero), t.eq(t.add(base.bits, total), zero))
+            moves = t.not_(t.eq(total, zero))
+            bad = t.or_(_wraps(base.bits, total), t.and_(either_null, moves))
         else:
             size = machine.shared.slots[number].size
             assert size is not None

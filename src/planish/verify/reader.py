@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from planish.llvm.binding import Library
@@ -77,7 +77,8 @@ class Reader(Operands):
         flags |= attributes.of_callee(self._library, handle) & {"nounwind"}
         if c.LLVMGetLinkage(handle) in LOCAL:
             flags |= {"local"}
-        return Function(name, result, parameters, blocks, dict(self._globals), flags)
+        held = attributes.range_of_result(self._library, handle) if "range" in flags else ()
+        return Function(name, result, parameters, blocks, dict(self._globals), flags, held)
 
     def _number(self, handle: int) -> list[list[int]]:
         """Number what a function defines; its instructions, by block."""
@@ -216,7 +217,7 @@ class Reader(Operands):
             return ()
         count = c.LLVMGetNumOperands(node)
         ends = [c.LLVMConstIntGetZExtValue(c.LLVMGetOperand(node, i)) for i in range(count)]
-        return tuple(zip(ends[::2], ends[1::2], strict=True))
+        return _pairs(ends)
 
     def _tag(self, value: int) -> str:
         """What tells one type tag from another within this process."""
@@ -296,7 +297,15 @@ class Reader(Operands):
             operands = (*operands, self._operand(callee))
         flags = attributes.of_call(self._library, value, callee if direct else 0, count)
         known = attributes.of_callee(self._library, callee) if direct else frozenset()
+        bounds: tuple[int, ...] = ()
+        if "range:result" in flags:
+            bounds = attributes.range_of_result(self._library, value, callee if direct else 0)
         return Instruction(
             "call", number, kind, operands, flags | self._fast_math(value), name,
+            bounds=_pairs(bounds),
             text=" ".join(sorted(known)),
         )  # fmt: skip
+
+
+def _pairs(ends: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    return tuple(zip(ends[::2], ends[1::2], strict=True))

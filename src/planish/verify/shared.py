@@ -42,7 +42,8 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """What a call depends on. `arguments` are (bits, poison, block) of every scalar."""
+    """What a call depends on. `arguments` are (bits, poison, block) of every scalar; `when` is
+    the condition that it is asked at all."""
 
     side: str
     callee: str
@@ -51,6 +52,7 @@ class Question:
     memory: Term
     escaped: dict[int, Term]
     pure: bool
+    when: Term
 
 
 @dataclass(frozen=True)
