@@ -114,3 +114,22 @@ def test_both_conversions_of_what_is_not_negative_are_one(verifier: Verifier) ->
     wrong = after.replace("lshr i32 %a, 1", "add i32 %a, 0")
     negative = before.replace("lshr i32 %a, 1", "add i32 %a, 0")
     assert _verify(verifier, negative, wrong, proofs=True).grade is not Grade.PROVED
+
+
+PRODUCT = """declare double @llvm.fmuladd.f64(double, double, double)
+define double @f(i1 noundef %c, double noundef %x, double noundef %y) {{
+  {}
+  ret double %z
+}}"""
+
+
+@pytest.mark.parametrize("first", ["double %v, double 3.0", "double 3.0, double %v"])
+def test_the_order_of_a_product_is_no_matter(first: str, verifier: Verifier) -> None:
+    select = "%v = select i1 %c, double %x, double %y\n  "
+    call = "%z = call double @llvm.fmuladd.f64({}, double %x)"
+    before = PRODUCT.format(select + call.format("double %v, double 3.0"))
+    other = "%n = xor i1 %c, true\n  %v = select i1 %n, double %y, double %x\n  "
+    after = PRODUCT.format(other + call.format(first))
+    assert _verify(verifier, before, after, proofs=True).grade is Grade.PROVED
+    wrong = after.replace("double %y, double %x\n", "double %x, double %y\n")
+    assert _verify(verifier, before, wrong, proofs=True).grade is not Grade.PROVED

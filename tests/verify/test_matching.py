@@ -242,3 +242,19 @@ define void @f(ptr noundef %p) {
     assert _verify(verifier, before, after).grade is Grade.PROVED
     plain = (text.replace(" inbounds", "") for text in (before, after))
     assert _verify(verifier, *plain).grade is not Grade.PROVED
+
+
+STORED = """declare ptr @malloc(i64)
+declare void @g()
+define void @f(ptr noundef %q, i64 noundef %n) {{
+  %p = call {}ptr @malloc(i64 noundef %n)
+  store ptr {}, ptr %q
+  call void @g()
+  ret void
+}}"""
+
+
+def test_what_is_believed_of_a_result_holds_where_it_was_stored(verifier: Verifier) -> None:
+    before = STORED.format("", "%p")
+    assert _verify(verifier, before, STORED.format("noundef ", "%p")).grade is Grade.PROVED
+    assert _verify(verifier, before, STORED.format("noundef ", "%q")).grade is not Grade.PROVED

@@ -252,10 +252,14 @@ def _result(machine: Machine, instruction: Instruction, result: Meaning | None) 
         # Passes infer them from the callee's body, which has a verdict of its own.
         if promises:
             machine.assumptions.add("what is inferred of callees' results is believed")
-        for bounds in instruction.bounds:
-            inside = integers.within(result.bits, *bounds)
-            machine.shared.facts.append(t.or_(t.not_(machine.condition), poison, inside))
-        return replace(result, poison=FALSE) if "noundef:result" in promises else result
+        held = [t.or_(poison, integers.within(result.bits, *b)) for b in instruction.bounds]
+        if "noundef:result" in promises:
+            # The source's call gave the same: memory it was stored to has to be the same, too.
+            held.append(t.not_(poison))
+            result = replace(result, poison=FALSE)
+        for fact in held:
+            machine.shared.facts.append(t.or_(t.not_(machine.condition), fact))
+        return result
     if "noundef:result" in promises:
         machine.undefined(poison)
     if "nonnull:result" in promises and result.block is not None:

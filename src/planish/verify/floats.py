@@ -21,7 +21,8 @@ SAME_NAN = "an operation gives the same NaN whenever it is executed on the same 
 
 def arithmetic(op: str, a: Term, b: Term, flags: frozenset[str]) -> Term:
     """fadd and so on: a function of the operands; which one depends on the fast-math flags."""
-    if op in _COMMUTATIVE and a.number > b.number:
+    # Constants come last, so that operands that only a solver finds equal meet in one order.
+    if op in _COMMUTATIVE and (a.constant, a.number) > (b.constant, b.number):
         a, b = b, a
     return applied(_name(op, a.sort, a.sort, flags), (a, b), a.sort)
 

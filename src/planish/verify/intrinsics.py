@@ -238,8 +238,8 @@ def _float_function(machine: Machine, instruction: Instruction, name: str) -> Me
         given = tuple(operand.bits for operand in operands)
         if name in _COMMUTATIVE_FLOATS:
             given = tuple(sorted(given, key=lambda term: term.number))
-        elif name in ("fma", "fmuladd"):  # the product
-            given = (*sorted(given[:2], key=lambda term: term.number), given[2])
+        elif name in ("fma", "fmuladd"):  # of the product a constant comes last
+            given = (*sorted(given[:2], key=lambda term: term.constant), given[2])
         bits = floats.function(name, given, kind.width, flags)
         if bits.op == "apply":
             machine.assumptions.add(floats.SAME_NAN)
