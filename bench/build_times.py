@@ -47,7 +47,7 @@ CASES = (
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--folder", type=Path, default=Path("builds"))
-    options.add_argument("--seconds", type=float, default=1e9, help="start nothing after so many")
+    options.add_argument("--seconds", type=float, default=1e6, help="start nothing after so many")
     names = [case.name for case in CASES]
     options.add_argument("--programs", nargs="+", default=names, choices=names)
     given = options.parse_args()
