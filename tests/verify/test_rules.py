@@ -138,3 +138,34 @@ def test_that_a_type_holds_another_is_true_of_all_values(wide: Type, narrow: Typ
     size = value.size() - wide.bits
     back = z3.SignExt(size, low) if wide.signed else z3.ZeroExt(size, low)
     _prove(back == value)
+
+
+@pytest.mark.parametrize(("exponent", "significand"), [(8, 24), (11, 53)])
+def test_a_sum_may_be_made_as_a_product_by_one(exponent: int, significand: int) -> None:
+    """Tiles make `a + b`, `a - b` and `b - a` as b * 1 + a, b * 1 - a and -(b * 1) + a.
+
+    The first law says so of b - a; the others follow from it with -a and -b for a and b. Equal
+    means the same value and sign, or NaN on both sides.
+    """
+    bitwuzla = pytest.importorskip("bitwuzla")
+    kind, terms = bitwuzla.Kind, bitwuzla.TermManager()
+    number = terms.mk_fp_sort(exponent, significand)
+    a, b = (terms.mk_const(number, name) for name in "ab")
+    nearest = terms.mk_rm_value(bitwuzla.RoundingMode.RNE)
+    one = terms.mk_fp_value(number, nearest, "1")
+
+    def minus(term: Any) -> Any:
+        return terms.mk_term(kind.FP_NEG, [term])
+
+    def rounded(operation: Any, *operands: Any) -> Any:
+        return terms.mk_term(operation, [nearest, *operands])
+
+    difference = rounded(kind.FP_SUB, b, a)
+    for other in (
+        rounded(kind.FP_FMA, b, one, minus(a)),
+        rounded(kind.FP_ADD, b, minus(a)),
+        rounded(kind.FP_ADD, minus(a), b),
+    ):
+        solver = bitwuzla.Bitwuzla(terms, bitwuzla.Options())
+        solver.assert_formula(terms.mk_term(kind.DISTINCT, [difference, other]))
+        assert solver.check_sat() == bitwuzla.Result.UNSAT
