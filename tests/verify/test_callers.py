@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from planish.base.records import Grade
 from planish.verify.verify import Limits, Verifier
 
 LIMITS = Limits(bound=2, seconds=10)
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    pytest.importorskip("z3")
-    with Verifier(seconds=LIMITS.seconds) as made:
-        yield made
 
 
 def _grade(verifier: Verifier, before: str, after: str, name: str = "f") -> Grade:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -21,13 +20,6 @@ BITS = st.one_of(
     st.floats(width=32).map(lambda a: struct.unpack("<I", struct.pack("<f", a))[0]),
 )
 LIMITS = Limits(seconds=5)
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    pytest.importorskip("z3")
-    with Verifier(seconds=LIMITS.seconds) as made:
-        yield made
 
 
 def _verify(verifier: Verifier, before: str, after: str, *, proofs: bool) -> FunctionVerdict:

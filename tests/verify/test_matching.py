@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from planish.base.records import Grade
@@ -11,13 +9,6 @@ from planish.verify.requests import FunctionVerdict
 from planish.verify.verify import Limits, Verifier
 
 LIMITS = Limits(seconds=5, run=False)
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    pytest.importorskip("z3")
-    with Verifier(seconds=LIMITS.seconds) as made:
-        yield made
 
 
 def _verify(verifier: Verifier, before: str, after: str) -> FunctionVerdict:

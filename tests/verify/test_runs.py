@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,13 +13,6 @@ from planish.verify.requests import FunctionVerdict
 from planish.verify.verify import Limits, Verifier
 
 LIMITS = Limits(seconds=5, proofs=False)
-
-
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
-    pytest.importorskip("z3")
-    with Verifier(seconds=LIMITS.seconds) as made:
-        yield made
 
 
 def _run(verifier: Verifier, before: str, after: str, name: str = "f") -> FunctionVerdict:

@@ -17,6 +17,7 @@ from planish.gpu.sass import Function
 
 _LOW = 0.25  # occupancy below which loads are not hidden by other warps
 _IDLE = 0.07  # below which not even a pipelined kernel fills its schedulers
+_MOST_BLOCKS = 2048  # of a grid, that are asked whether any two share a tile
 
 
 def judge(facts: KernelFacts) -> list[Finding]:
@@ -132,9 +133,6 @@ def conversions(facts: KernelFacts) -> Iterator[Finding]:
         "convert before the loop, store the operand in the type of the product, or convert several"
         " elements at once with bit operations (i8 to f16: xor and a packed subtraction)",
     )  # fmt: skip
-
-
-_MOST_BLOCKS = 2048
 
 
 def _tiles_read(facts: KernelFacts, code: Function, blocks: int) -> list[int]:

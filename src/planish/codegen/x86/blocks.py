@@ -101,11 +101,8 @@ class BlockOps(MemoryOps):
         suffix, width, of = FLOAT[ins.type], self.widths[ins.type], self.registers.of
         kind = "fmadd" if tile.inner == "add" else "fmsub" if tile.swapped else "fnmadd"
         combine = joining(tile.combine, ins.type, self.wide)
-        parts, source, one = (
-            self.code.parts,
-            self.pointers[tile.rows[0]],
-            self.constant(1, ins.type),
-        )
+        parts, source = self.code.parts, self.pointers[tile.rows[0]]
+        one = self.constant(1, ins.type)
         held, between = self.registers.borrow(), self.registers.borrow()
         if self.wide:  # the ones; rows are read by the instructions themselves
             self.pooled("vmovups", width, held, -1, one)
