@@ -209,6 +209,17 @@ def test_a_zygote_that_was_killed_is_replaced(make_pool: MakePool) -> None:
     assert pool.info["pid"] != first
 
 
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_a_call_beside_one_that_kills_the_zygote_comes_back(make_pool: MakePool, jobs: int) -> None:
+    pool = make_pool(jobs=jobs)
+    for _ in range(3):
+        calls = [_call("echo", n, 0.01) for n in range(6)]
+        calls[2] = _call("kill_parent")
+        replies = pool.run(calls)
+        assert [reply.value for reply in replies] == [0, 1, None, 3, 4, 5]
+        assert replies[2].failure is Failure.MEMORY
+
+
 def test_a_blocked_alarm_is_unblocked(make_pool: MakePool) -> None:
     old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
     try:

@@ -23,9 +23,12 @@ from planish.base.config import with_environment
 from planish.base.errors import PlanishError
 from planish.base.records import Failure
 from planish.proc import held, wire
+from planish.proc.calls import Call, Queue, Reply
 
 if TYPE_CHECKING:
     from planish.proc.zygote import Forked
+
+__all__ = ["Call", "Pool", "Reply"]
 
 _KEPT_WORKERS = 12
 _REASON_BYTES = 4096
@@ -33,25 +36,8 @@ _OUT_OF_MEMORY = ("out of memory", "bad_alloc", "MemoryError")
 _DOCTOR = "run `planish doctor` to see which toolchain was found"
 
 
-@dataclass(frozen=True)
-class Call:
-    """One request for a worker of one flavour.
-
-    blobs  data the request needs, by key; sent to a worker once and kept there
-    """
-
-    flavour: Hashable
-    request: Any
-    blobs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What came back: a value, or a failure with its reason."""
-
-    value: Any = None
-    failure: Failure | None = None
-    reason: str = ""
+# Nothing in a worker sends SIGKILL; Linux does when the machine's memory runs out.
+_KILLED = Reply(failure=Failure.MEMORY, reason="killed from outside, out of memory?")
 
 
 @dataclass
@@ -60,8 +46,8 @@ class _Worker:
     flavour: Hashable
     channel: socket.socket
     errors: int
+    zygote: object
     has: set[str] = field(default_factory=set)
-    task: int = -1
     said: int = 0
 
 
@@ -148,28 +134,28 @@ class Pool(Closing):
     def stream(self, calls: Iterable[Call]) -> Iterator[tuple[int, Reply]]:
         """(index, reply) as they come back, at most `jobs` at once.
 
+        A zygote that dies takes its workers with it, whichever call it died of: each of their
+        calls is tried once more, alone, so that a call fails by its own doing only.
         Closing the iterator early (or an exception, Ctrl-C included) kills what is in flight.
         """
-        waiting = iter(enumerate(calls))
+        queue = Queue(calls)
         busy: dict[int, _Worker] = {}
         with selectors.DefaultSelector() as selector:
             try:
                 while True:
-                    while len(busy) < self.jobs:
-                        following = next(waiting, None)
-                        if following is None:
-                            break
-                        worker = self._dispatch(*following)
+                    while len(busy) < self.jobs and (following := queue.next(bool(busy))):
+                        worker = self._dispatch(following[1])
                         busy[worker.pid] = worker
-                        selector.register(worker.channel, selectors.EVENT_READ, worker)
+                        selector.register(worker.channel, selectors.EVENT_READ, (worker, following))
                     if not busy:
                         return
                     for key, _ in selector.select():
-                        worker = key.data
+                        worker, (index, call) = key.data
                         selector.unregister(worker.channel)
                         del busy[worker.pid]
-                        index = worker.task
-                        yield index, self._collect(worker)
+                        reply = self._collect(worker)
+                        if reply is not None or not queue.again(index, call):
+                            yield index, reply or _KILLED
             except BaseException:
                 # An exchange with the zygote may have been cut in two, so everything goes;
                 # the next call starts afresh.
@@ -227,12 +213,11 @@ class Pool(Closing):
             raise
         self._loading = ours
 
-    def _dispatch(self, index: int, call: Call) -> _Worker:
+    def _dispatch(self, call: Call) -> _Worker:
         worker = self._idle_of(call.flavour) or self._fork(call.flavour)
         try:
             missing = {key: self._blobs[key] for key in call.blobs if key not in worker.has}
             worker.has.update(missing)
-            worker.task = index
             worker.said = os.fstat(worker.errors).st_size
             with contextlib.suppress(wire.Closed):  # it died while starting; _collect says how
                 wire.send(worker.channel, (call.request, missing))
@@ -266,6 +251,7 @@ class Pool(Closing):
             flavour=flavour,
             channel=socket.socket(fileno=handles[0]),
             errors=handles[1],
+            zygote=self._zygote,
         )
 
     def _ask_for_worker(self, flavour: Hashable) -> tuple[bytes, list[int]]:
@@ -292,7 +278,8 @@ class Pool(Closing):
             self._zygote.wait()
             self._zygote = None
 
-    def _collect(self, worker: _Worker) -> Reply:
+    def _collect(self, worker: _Worker) -> Reply | None:
+        """The worker's reply; None where its zygote died, and the worker with it."""
         try:
             kind, value = wire.receive(worker.channel)
         except wire.Closed:
@@ -304,20 +291,21 @@ class Pool(Closing):
             return Reply(failure=Failure.MEMORY, reason=value)
         return Reply(failure=Failure.INVALID, reason=value)
 
-    def _bury(self, worker: _Worker) -> Reply:
+    def _bury(self, worker: _Worker) -> Reply | None:
         self._signal(worker)
         code = self._reap(worker)
         said = os.pread(worker.errors, _REASON_BYTES, worker.said).decode(errors="replace").strip()
         os.close(worker.errors)
         worker.channel.close()
         first = next((line for line in said.splitlines() if line.strip()), "")
+        if code is None:
+            return None
         if code == -signal.SIGALRM:
             return Reply(failure=Failure.TIMEOUT, reason=f"no answer within {self.seconds:g} s")
         if any(words in said for words in _OUT_OF_MEMORY):
             return Reply(failure=Failure.MEMORY, reason=first)
-        if code is None or code == -signal.SIGKILL:
-            # Nothing in a worker sends it; Linux does when the machine's memory runs out.
-            return Reply(failure=Failure.MEMORY, reason="killed from outside, out of memory?")
+        if code == -signal.SIGKILL:
+            return _KILLED
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return Reply(failure=Failure.CRASH, reason=f"{how}: {first}" if first else how)
 
@@ -330,7 +318,9 @@ class Pool(Closing):
     def _signal(self, worker: _Worker) -> None:
         """Kill the worker, if it lives, and what it has started."""
         # Its pid is its own until the zygote reaps it, and for no longer than the zygote lives.
-        if self._zygote is None or self._zygote.poll() is not None:
+        if self._zygote is None or self._zygote is not worker.zygote:
+            return
+        if self._zygote.poll() is not None:
             return
         for kill in (os.kill, os.killpg):
             with contextlib.suppress(ProcessLookupError, PermissionError):
