@@ -37,7 +37,6 @@ class Queue:
         self._waiting = iter(enumerate(calls))
         self._orphans: list[tuple[int, Call]] = []
         self._alone: int | None = None
-        self._tried: set[int] = set()
 
     def next(self, busy: bool) -> tuple[int, Call] | None:
         """The next call; none where what is in flight has to come back first."""
@@ -51,9 +50,8 @@ class Queue:
         return following
 
     def again(self, index: int, call: Call) -> bool:
-        """Put a call back; False where it has been tried alone already."""
-        if index in self._tried:
+        """Put a call back; False where it came back from being alone."""
+        if index == self._alone:
             return False
-        self._tried.add(index)
         self._orphans.append((index, call))
         return True

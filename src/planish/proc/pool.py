@@ -34,8 +34,6 @@ _KEPT_WORKERS = 12
 _REASON_BYTES = 4096
 _OUT_OF_MEMORY = ("out of memory", "bad_alloc", "MemoryError")
 _DOCTOR = "run `planish doctor` to see which toolchain was found"
-
-
 # Nothing in a worker sends SIGKILL; Linux does when the machine's memory runs out.
 _KILLED = Reply(failure=Failure.MEMORY, reason="killed from outside, out of memory?")
 
@@ -46,7 +44,7 @@ class _Worker:
     flavour: Hashable
     channel: socket.socket
     errors: int
-    zygote: object
+    zygote: subprocess.Popen[bytes] | Forked
     has: set[str] = field(default_factory=set)
     said: int = 0
 
@@ -244,6 +242,7 @@ class Pool(Closing):
             raise PlanishError(
                 f"a worker process cannot be started: {why}", hint="free memory or processes"
             )
+        assert self._zygote is not None
         for handle in handles:
             os.set_inheritable(handle, False)
         return _Worker(
@@ -318,9 +317,8 @@ class Pool(Closing):
     def _signal(self, worker: _Worker) -> None:
         """Kill the worker, if it lives, and what it has started."""
         # Its pid is its own until the zygote reaps it, and for no longer than the zygote lives.
-        if self._zygote is None or self._zygote is not worker.zygote:
-            return
-        if self._zygote.poll() is not None:
+        zygote = worker.zygote
+        if zygote is not self._zygote or zygote.poll() is not None:
             return
         for kill in (os.kill, os.killpg):
             with contextlib.suppress(ProcessLookupError, PermissionError):
