@@ -10,7 +10,7 @@ Every search is a line of --results; a run that was stopped goes on there, and -
 early. Without searches left, or with --report, the tables are printed:
 
     python bench/tune_kernels.py --results r.jsonl --seconds 1 --minutes 9     # until it is done
-    python bench/tune_kernels.py --results r.jsonl --seconds 10 --policies cost-model genetic
+    python bench/tune_kernels.py --results r.jsonl --seconds 10 --policies guided genetic
     python bench/tune_kernels.py --results r.jsonl --report
 """
 
@@ -32,7 +32,8 @@ from planish.measure.timer import compare
 
 _CHECKPOINTS = (0.3, 1.0, 10.0, 60.0)
 _POLICIES = (
-    "cost-model", "genetic", "random", "beam-breadth", "greedy1", "greedy2", "beam-depth", "greedy",
+    "guided", "network", "nests", "cost-model", "genetic", "random", "beam-breadth", "greedy1",
+    "greedy2", "beam-depth", "greedy",
 )  # fmt: skip
 # What LoopTune's paper calls classic searches.
 _CLASSIC = ("random", "beam-breadth", "beam-depth", "greedy1", "greedy2")
@@ -187,12 +188,14 @@ def _in_looptunes_terms(
     over: dict[tuple[str, float], dict[str, float]], plain: dict[str, Row], shapes: set[str]
 ) -> None:
     """As its paper puts it: over the untuned nest, and how often a classic search is ahead."""
-    for policy, point in (("cost-model", 0.3), ("cost-model", 1.0)):
+    for policy, point in (("guided", 0.3), ("guided", 1.0)):
         found = over.get((policy, point))
         if found is None:
             continue
-        last = max(p for name, p in over if name in _CLASSIC)
+        last = max((p for name, p in over if name in _CLASSIC), default=0.0)
         rivals = [over[name, last] for name in _CLASSIC if (name, last) in over]
+        if not rivals:
+            continue
         behind = [s for s in shapes if max(r[s] for r in rivals) > found[s] * 1.01]
         mean = statistics.geometric_mean(found[s] * plain[s]["plain"] for s in shapes)
         print(

@@ -167,6 +167,18 @@ def kernels(
 @click.option("--steps", default=20_000, show_default=True, help="Actions, over all episodes.")
 @click.option("--programs", default=40, show_default=True, help="Tensor programs to learn from.")
 @click.option(
+    "--nests",
+    default=0,
+    show_default=True,
+    help="Nests measured of each program first, for ppo to imitate the fastest; 0 for none.",
+)
+@click.option(
+    "--trials",
+    default=0,
+    show_default=True,
+    help="Other programs, on which the network is compared with the one that only imitated.",
+)
+@click.option(
     "--reward", default="rate", show_default=True, metavar="rate|log",
     help="Change of GFLOP/s over the peak, or of the logarithm of the time.",
 )  # fmt: skip
@@ -181,6 +193,8 @@ def loops(
     algorithm: str,
     steps: int,
     programs: int,
+    nests: int,
+    trials: int,
     reward: str,
     held_out: Path | None,
     seconds: float | None,
@@ -189,10 +203,12 @@ def loops(
     """Train a policy over cursor actions by reinforcement learning (extra planish[learn]).
 
     On contractions, convolutions, reductions and row-wise fusions; writes a small network with
-    its card, which NumPy alone can run.
+    its card, which NumPy alone can run. With --nests the agent begins with what the fastest of
+    that many measured nests have in common, which takes it far beyond what it finds alone.
 
     \b
     planish learn loops --steps 20000 --out loops-ppo.safetensors
+    planish learn loops --programs 240 --nests 144 --trials 40 --reward log --out cursor.safetensors
     """
     from planish.gym.train import TrainSettings, train_loops
     from planish.tune.learn_kernels import read_identities
@@ -200,7 +216,7 @@ def loops(
     identities = tuple(read_identities(held_out)) if held_out is not None else ()
     settings = TrainSettings(
         algorithm, steps, programs, reward, seed, identities,
-        seconds=float("inf") if seconds is None else seconds,
+        seconds=float("inf") if seconds is None else seconds, nests=nests, trials=trials,
     )  # fmt: skip
     train_loops(settings, out, print)
     print(f"wrote {out}")

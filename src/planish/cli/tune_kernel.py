@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     help="At most so many schedules and/or seconds: 200, 2s, 200,10s.",
 )
 @click.option(
-    "--policy", default="genetic", show_default=True, metavar="NAME",
-    help="How schedules are searched: cost-model, genetic, greedy, greedy1, greedy2, beam-breadth, "
-    "beam-depth, random.",
+    "--policy", default="guided", show_default=True, metavar="NAME",
+    help="How schedules are searched: guided, network, nests, cost-model, genetic, greedy, "
+    "greedy1, greedy2, beam-breadth, beam-depth, random.",
 )  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Seed of every random choice.")
 @click.option(

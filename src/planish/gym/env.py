@@ -61,8 +61,9 @@ class PlanEnv(gymnasium.Env[Observation, np.int64]):
                  `rate`: the change of the problem's limit over the value (for loops: of GFLOP/s,
                  as a share of the machine's peak); `log`: how much the value's logarithm fell
     An action whose build fails, or that is not legal any more, leaves the state as it was and costs
-    `penalty`; `info` says why. An episode is truncated after `max_steps` actions; it never
-    terminates by itself. `reset(options={"benchmark": NAME})` chooses a task, else the seed does.
+    `penalty`; `info` says why. An episode is truncated after `max_steps` actions; with `stop` there
+    is one action more, the last one, that terminates it, else none does.
+    `reset(options={"benchmark": NAME})` chooses a task, else the seed does.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
@@ -74,6 +75,7 @@ class PlanEnv(gymnasium.Env[Observation, np.int64]):
         max_steps: int = 20,
         reward: str = "change",
         penalty: float = 0.0,
+        stop: bool = False,
         render_mode: str | None = None,
     ) -> None:
         if reward not in REWARDS:
@@ -82,13 +84,14 @@ class PlanEnv(gymnasium.Env[Observation, np.int64]):
             raise UsageError("an episode has at least one step", hint="max_steps=20")
         self.problem = problem
         self.render_mode = render_mode
-        self.action_space = spaces.Discrete(len(problem.actions))
+        self.action_space = spaces.Discrete(len(problem.actions) + stop)
         self.observation_space = spaces.Box(
             0.0, problem.highest, (len(problem.features),), np.float32
         )
         self._max_steps = max_steps
         self._reward = reward
         self._penalty = penalty
+        self._stop = stop
         self._benchmark = ""
         self._start: Start | None = None
         self._plan = Plan()
@@ -119,6 +122,8 @@ class PlanEnv(gymnasium.Env[Observation, np.int64]):
 
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, Info]:
         """Append an action, build, and measure."""
+        if int(action) == len(self.problem.actions) and self._stop:
+            return self._observation(), 0.0, True, False, self._info()
         before = self._now().outcome.value
         plan = Plan((*self._plan.actions, self.problem.actions[int(action)]))
         self._steps += 1
@@ -153,7 +158,7 @@ class PlanEnv(gymnasium.Env[Observation, np.int64]):
     def action_masks(self) -> NDArray[np.bool_]:
         """Which actions are legal now, shape (actions,); the name that MaskablePPO looks for."""
         plans = (Plan((*self._plan.actions, action)) for action in self.problem.actions)
-        return np.array([self.problem.legal(plan) for plan in plans])
+        return np.array([self.problem.legal(plan) for plan in plans] + [True] * self._stop)
 
     def episode(self) -> Episode:
         """The state as it stands, to keep and to validate."""

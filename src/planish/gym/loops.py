@@ -1,18 +1,12 @@
-"""Loop nests as a problem: tensor programs, LoopTune's cursor actions, its state of the nest.
-
-Source: LoopTune (2309.01825): for each loop the cursor, its size, its tail, what kind it is, and a
-histogram of the strides with which it walks memory.
-"""
+"""Loop nests as a problem: tensor programs, LoopTune's cursor actions, its state of the nest."""
 
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from planish.base.errors import PlanishError, UsageError
 from planish.base.records import Outcome
@@ -22,35 +16,29 @@ from planish.gym.problem import Seen, Start
 from planish.measure.machine import processor
 from planish.proc.pool import Pool
 from planish.search.protocol import Plan
-from planish.tensor.program import Program, Stage
+from planish.tensor.program import Program
 from planish.tensor.schedule import Schedule
-from planish.tune.cursor_space import ACTIONS, CursorSpace, Loop, State, tail, trips
+from planish.tune.cursor_space import ACTIONS, CursorSpace
+from planish.tune.cursor_view import FEATURES, HIGHEST, CursorView
 from planish.tune.default_schedule import default_nest
 from planish.tune.kernel_evaluator import Floor, KernelEvaluator
 from planish.tune.kernel_training import shape_identity, training_examples
 from planish.tune.roofline import least_seconds, peak_flops, relative_rate
-from planish.tune.stage_rules import StageRules
 from planish.tune.stage_shape import Target
 from planish.tune.workers import kernel_pool
 
-MOST_LOOPS = 12
-_BINS = 16
-_OF_LOOP = (
-    "cursor", "log size", "log tail", "reduces", "unrolled", "vectorised",
-    *(f"strides of 2^{at}" for at in range(_BINS)),
-)  # fmt: skip
 _SECONDS_PER_CALL = 20.0
 
 
 class LoopProblem:
     """Tensor programs by name, each begun as the plain nest.
 
-    programs  name to program; a program of more than MOST_LOOPS loops shows its first ones
+    programs  name to program
     The value of a plan is seconds of a call, measured in turn with the rules' schedule, which is
     the baseline. `limit` of a start is the time that the roofline allows.
     """
 
-    highest = 32.0
+    highest = HIGHEST
     actions = ACTIONS
     tolerance = 0.5  # timings differ from one run to the next
 
@@ -61,11 +49,11 @@ class LoopProblem:
         if self._vector < 32:
             raise PlanishError("kernels are tuned on x86 machines with AVX2 or AVX-512 only")
         self.benchmarks = tuple(programs)
-        self.features = tuple(f"loop {at}: {n}" for at in range(MOST_LOOPS) for n in _OF_LOOP)
+        self.features = FEATURES
         self._programs = programs
-        self._target = Target.of(processor(), self._vector)
+        self.target = Target.of(processor(), self._vector)
         self._spaces: dict[str, CursorSpace] = {}
-        self._rules: dict[str, dict[str, StageRules]] = {}
+        self._views: dict[str, CursorView] = {}
         self._current = self.benchmarks[0]
         self._evaluators: dict[str, tuple[KernelEvaluator, Outcome]] = {}
         self._pool = kernel_pool(_SECONDS_PER_CALL)
@@ -84,18 +72,22 @@ class LoopProblem:
         return Start(shape_identity(program), Plan(), seen, baseline.value, limit)
 
     def build(self, benchmark: str, plan: Plan) -> Seen:
-        evaluator, _ = self._evaluator(benchmark)
-        [outcome] = evaluator([plan])
-        state = self._space(benchmark).state(plan.actions)
+        [outcome] = self.measure(benchmark, [plan])
+        state = self.space(benchmark).state(plan.actions)
         if state is None:
             return Seen(outcome, np.zeros(len(self.features)))
-        return Seen(outcome, self._features(benchmark, state))
+        return Seen(outcome, self.view(benchmark)(state))
+
+    def measure(self, benchmark: str, plans: Sequence[Plan]) -> Sequence[Outcome]:
+        """Outcomes of plans of a benchmark that was started, in their order."""
+        evaluator, _ = self._evaluator(benchmark)
+        return evaluator(plans)
 
     def legal(self, plan: Plan) -> bool:
-        return self._space(self._current).legal(plan.actions)
+        return self.space(self._current).legal(plan.actions)
 
     def recipe(self, plan: Plan) -> str:
-        return str(self._space(self._current).schedule(plan.actions) or "")
+        return str(self.space(self._current).schedule(plan.actions) or "")
 
     def replay(self, benchmark: str, recipe: str) -> tuple[str, Outcome]:
         program = self._programs[benchmark]
@@ -107,10 +99,17 @@ class LoopProblem:
     def close(self) -> None:
         self._pool.close()
 
-    def _space(self, benchmark: str) -> CursorSpace:
+    def space(self, benchmark: str) -> CursorSpace:
+        """The cursor's space of a benchmark."""
         if benchmark not in self._spaces:
             self._spaces[benchmark] = CursorSpace(self._programs[benchmark])
         return self._spaces[benchmark]
+
+    def view(self, benchmark: str) -> CursorView:
+        """What is seen of a benchmark's nests."""
+        if benchmark not in self._views:
+            self._views[benchmark] = CursorView(self._programs[benchmark], self.target)
+        return self._views[benchmark]
 
     def _evaluator(self, benchmark: str) -> tuple[KernelEvaluator, Outcome]:
         if benchmark not in self._evaluators:
@@ -121,43 +120,9 @@ class LoopProblem:
 
     def _make(self, pool: Pool, benchmark: str) -> KernelEvaluator:
         program = self._programs[benchmark]
-        rules, _ = default_nest(program, self._target)
+        rules, _ = default_nest(program, self.target)
         floor = Floor(program, self._vector, has_dot4(self._vector))
-        return KernelEvaluator(pool, self._space(benchmark), self._vector, rules=rules, floor=floor)
-
-    def _features(self, benchmark: str, state: State) -> NDArray[np.float64]:
-        found = np.zeros((MOST_LOOPS, len(_OF_LOOP)))
-        number = 0
-        program = self._programs[benchmark]
-        for name, loops in state.stages:
-            rules = self._stage_rules(benchmark, program.stage(name))
-            for at in range(len(loops)):
-                if number < MOST_LOOPS:
-                    found[number] = _loop_row(rules, loops, at, number == state.cursor)
-                number += 1
-        return found.ravel()
-
-    def _stage_rules(self, benchmark: str, stage: Stage) -> StageRules:
-        known = self._rules.setdefault(benchmark, {})
-        if stage.name not in known:
-            known[stage.name] = StageRules(stage, self._target, {})
-        return known[stage.name]
-
-
-def _loop_row(
-    rules: StageRules, loops: Sequence[Loop], at: int, cursor: bool
-) -> NDArray[np.float64]:
-    """One loop as the agent sees it; strides are in elements, in bins of powers of two."""
-    loop, stage = loops[at], rules.stage
-    row = np.zeros(len(_OF_LOOP))
-    row[:6] = (
-        cursor, math.log2(trips(loops, at, stage)), math.log2(1 + tail(loops, at, stage)),
-        loop.axis in stage.bound, loop.kind == "unroll", loop.kind == "vector",
-    )  # fmt: skip
-    for access in (*stage.reads, stage.out):
-        stride = abs(rules.stride(access, loop.axis)) * loop.step
-        row[6 + min(_BINS - 1, stride.bit_length())] += 1  # bin 0: it does not move
-    return row
+        return KernelEvaluator(pool, self.space(benchmark), self._vector, rules=rules, floor=floor)
 
 
 def make_loops(

@@ -1,12 +1,19 @@
-"""Training of a policy over cursor actions with stable-baselines3 (extra `planish[learn]`)."""
+"""Training of a policy over cursor actions with stable-baselines3 (extra `planish[learn]`).
+
+PPO first imitates the fastest of many measured nests (`teacher`), then goes on by itself; of the
+two networks the one is written that is better on programs of another seed (`trial`).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import io
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -14,16 +21,25 @@ import numpy as np
 from planish.base.errors import PlanishError, UsageError, unknown
 from planish.base.files import write_atomic
 from planish.gym.env import PlanEnv
-from planish.gym.loops import make_loops
+from planish.gym.imitate import examples, imitate
+from planish.gym.loops import LoopProblem, make_loops
+from planish.gym.teacher import teach
+from planish.gym.trial import trial
 from planish.measure.machine import processor
-from planish.model.mlp import Mlp, save
+from planish.model.mlp import Mlp, load, save
+from planish.tune.cursor_space import LONGEST
 
 Say = Callable[[str], None]
 
 ALGORITHMS = ("ppo", "dqn")
 _ACTIVATIONS = {"Tanh": "tanh", "ReLU": "relu"}
-_ROLLOUT = 128
+_ROLLOUT = 512
 _WARM_UP = 100
+_UNITS = [128, 128]
+_FINE = 3e-5  # rate of learning that does not undo what was imitated
+_EPOCHS = 60
+_CRITIC = 4  # one part in so many of the actions is for the critic alone
+_PENALTY = 0.02  # of an action that may not be taken
 
 
 @dataclass(frozen=True)
@@ -34,6 +50,8 @@ class TrainSettings:
     programs  how many training programs; `held_out` are identities that must not be among them
     seconds   stop after so long; another run with the same `out` goes on from its checkpoint
     reward    `rate` (GFLOP/s over the peak, LoopTune's) or `log` (of the time)
+    nests     how many are measured of each program for PPO to imitate the fastest; 0 for none
+    trials    programs on which networks are compared
     """
 
     algorithm: str = "ppo"
@@ -44,6 +62,8 @@ class TrainSettings:
     held_out: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     seconds: float = float("inf")
+    nests: int = 0
+    trials: int = 0
 
 
 def train_loops(settings: TrainSettings, out: Path, say: Say) -> Mlp:
@@ -60,16 +80,29 @@ def train_loops(settings: TrainSettings, out: Path, say: Say) -> Mlp:
             "training needs stable-baselines3, which is not installed",
             hint="pip install 'planish[learn]'",
         ) from None
+    if settings.nests and settings.algorithm != "ppo":
+        raise UsageError("only ppo can imitate nests", hint="--nests 0")
     env = make_loops(
         count=settings.programs, seed=settings.seed, held_out=settings.held_out,
-        groups=settings.groups, reward=settings.reward,
+        groups=settings.groups, reward=settings.reward, stop=True, max_steps=LONGEST,
+        penalty=_PENALTY if settings.nests else 0.0,
     )  # fmt: skip
     try:
+        begun = _checkpoint(out).exists()
         agent = _begin(sb3, env, settings, _checkpoint(out))
+        if settings.nests and not begun:
+            save(_imitated(agent, env, settings, out, say), _first(out))
         left = max(0, settings.steps - agent.num_timesteps)
         say(f"{settings.algorithm}: {left} actions to go on {settings.programs} programs")
         end = time.monotonic() + settings.seconds
-        agent.learn(left, callback=lambda *_: time.monotonic() < end, reset_num_timesteps=False)
+        learn = functools.partial(
+            agent.learn, callback=lambda *_: time.monotonic() < end, reset_num_timesteps=False
+        )
+        if settings.nests and not begun:
+            with _frozen(agent):
+                learn(left // _CRITIC)
+            left = max(0, settings.steps - agent.num_timesteps)
+        learn(left)
         held = io.BytesIO()
         agent.save(held)
         write_atomic(_checkpoint(out), held.getvalue())
@@ -78,8 +111,61 @@ def train_loops(settings: TrainSettings, out: Path, say: Say) -> Mlp:
     if agent.num_timesteps < settings.steps:
         say(f"stopped after {agent.num_timesteps} of {settings.steps}; run again to go on")
     network = export(agent, _card(env, settings) | {"taken": agent.num_timesteps})
+    if settings.trials:
+        network = _better(network, settings, out, say)
     save(network, out)
     return network
+
+
+def _imitated(agent: Any, env: PlanEnv, settings: TrainSettings, out: Path, say: Say) -> Mlp:
+    """The agent, taught what the fastest nests do; its network."""
+    import torch
+
+    problem = env.problem
+    assert isinstance(problem, LoopProblem)
+    lessons = out.with_suffix(".lessons.jsonl")
+    taught = teach(problem, settings.nests, settings.seed, lessons, say)
+    known = examples(taught, problem)
+    layers = torch.nn.Sequential(agent.policy.mlp_extractor.policy_net, agent.policy.action_net)
+    loss = imitate(layers, *known, epochs=_EPOCHS, seed=settings.seed)
+    say(f"imitated {len(taught)} programs' nests, {len(known[1])} actions: loss {loss:.3f}")
+    ahead = [1 / one.best for one in taught]
+    card = {"lessons": len(taught), "their nests over the rules'": round(geometric_mean(ahead), 3)}
+    return export(agent, _card(env, settings) | card | {"taken": 0})
+
+
+@contextlib.contextmanager
+def _frozen(agent: Any) -> Iterator[None]:
+    """The policy stays as it is; its critic, which imitated nothing, learns what states are worth.
+
+    Advantages over a critic that knows nothing would undo what was imitated.
+    """
+    layers = (agent.policy.mlp_extractor.policy_net, agent.policy.action_net)
+    parameters = [one for layer in layers for one in layer.parameters()]
+    for one in parameters:
+        one.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for one in parameters:
+            one.requires_grad_(True)
+
+
+def _better(network: Mlp, settings: TrainSettings, out: Path, say: Say) -> Mlp:
+    """This network, or the one that only imitated, whichever does better on other programs."""
+    found = {"after PPO": network}
+    if _first(out).exists():
+        found["after imitation"] = load(_first(out))
+    scores = trial(found, settings.trials, settings.seed + 1, settings.held_out)
+    for name, score in scores.items():
+        say(f"{name}: {score}")
+    best = max(found, key=lambda name: scores[name].speed)
+    card = {"trials": {name: str(score) for name, score in scores.items()}, "written": best}
+    return replace(found[best], card={**found[best].card, **card})
+
+
+def _first(out: Path) -> Path:
+    return out.with_suffix(".imitation.safetensors")
 
 
 def _checkpoint(out: Path) -> Path:
@@ -101,10 +187,15 @@ def _begin(sb3: Any, env: PlanEnv, settings: TrainSettings, checkpoint: Path) ->
 
 
 def _agent(sb3: Any, env: PlanEnv, settings: TrainSettings) -> Any:
-    common = {"seed": settings.seed, "device": "cpu", "verbose": 0}
+    common: dict[str, Any] = {"seed": settings.seed, "device": "cpu", "verbose": 0}
     if settings.algorithm == "ppo":
-        batch = min(_ROLLOUT, settings.steps)
-        return sb3.PPO("MlpPolicy", env, n_steps=batch, batch_size=batch // 2 or 1, **common)
+        batch = max(2, min(_ROLLOUT, settings.steps))
+        if settings.nests:
+            common |= {"learning_rate": _FINE, "target_kl": 0.02, "n_epochs": 4}
+        return sb3.PPO(
+            "MlpPolicy", env, n_steps=batch, batch_size=batch // 2,
+            policy_kwargs={"net_arch": _UNITS}, **common,
+        )  # fmt: skip
     warm = min(_WARM_UP, settings.steps // 2)
     return sb3.DQN("MlpPolicy", env, learning_starts=warm, **common)
 
@@ -130,8 +221,9 @@ def _card(env: PlanEnv, settings: TrainSettings) -> dict[str, Any]:
         "algorithm": settings.algorithm,
         "steps": settings.steps,
         "reward": settings.reward,
+        "nests": settings.nests,
         "programs": list(env.problem.benchmarks),
-        "actions": list(env.problem.actions),
+        "actions": [*env.problem.actions, "stop"],
         "machine": processor().name,
         "held out": len(settings.held_out),
         "seed": settings.seed,

@@ -9,7 +9,7 @@ found is stored, kept in lockfiles and replayed like anything else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from planish.base.errors import UsageError
 from planish.search.protocol import Plan
@@ -23,12 +23,18 @@ ACTIONS = (
 )  # fmt: skip
 MOVES = frozenset({"up", "down"})
 
+LONGEST = 64  # actions of a plan: a blocked convolution takes about 50
+
 # Copies of a loop's body, over all unrolled loops of a stage: more is no kernel any more.
 _UNROLLED = 256
 
 
-@dataclass(frozen=True)
-class Loop:
+def of_cursor(actions: Sequence[str]) -> bool:
+    """Whether a plan's actions are a cursor's; nothing is no cursor's."""
+    return bool(actions) and actions[0] in ACTIONS
+
+
+class Loop(NamedTuple):
     """One loop: its axis, its step, and "", "unroll" or "vector"."""
 
     axis: str
@@ -41,8 +47,7 @@ class Loop:
         return self.axis if self.step == 1 else f"{self.axis}/{self.step}"
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """Loops of every stage, outermost first, and the number of the loop under the cursor.
 
     Loops are numbered through all stages, in the order in which stages run.
@@ -60,7 +65,7 @@ class State:
 class CursorSpace:
     """Plans are action words; the start is the program's plain nest."""
 
-    def __init__(self, program: Program, longest: int = 40) -> None:
+    def __init__(self, program: Program, longest: int = LONGEST) -> None:
         self.program = program
         self._longest = longest
         self._stages = {stage.name: stage for stage in program.stages}
@@ -114,11 +119,11 @@ def begin(program: Program) -> State:
 
 def act(state: State, action: str, stages: dict[str, Stage]) -> State | None:
     """The state after one action; None where it may not be taken there."""
-    count = len(state.loops)
+    count = sum(len(loops) for _, loops in state.stages)
     if action in MOVES:
         to = state.cursor + (1 if action == "down" else -1)
-        return replace(state, cursor=to) if 0 <= to < count else None
-    if not count:
+        return state._replace(cursor=to) if 0 <= to < count else None
+    if not count or action not in ACTIONS:
         return None
     at, where = state.cursor, 0
     for number, (_, loops) in enumerate(state.stages):
@@ -150,7 +155,7 @@ def _change(
         return _unroll(loops, at, stage)
     if action == "vectorise":
         inner = at == len(loops) - 1 and loop.step == 1 and not loop.kind
-        return ((*loops[:at], replace(loop, kind="vector")), 0) if inner else None
+        return ((*loops[:at], loop._replace(kind="vector")), 0) if inner else None
     return _split(loops, at, int(action.removeprefix("split_")), stage)
 
 
@@ -171,7 +176,7 @@ def _unroll(loops: tuple[Loop, ...], at: int, stage: Stage) -> tuple[tuple[Loop,
     if loop.kind == "vector":
         return None
     kind = "" if loop.kind else "unroll"
-    changed = (*loops[:at], replace(loop, kind=kind), *loops[at + 1 :])
+    changed = (*loops[:at], loop._replace(kind=kind), *loops[at + 1 :])
     copies = 1
     for number, one in enumerate(changed):
         if one.kind == "unroll":

@@ -31,7 +31,7 @@ from planish.tune.fusing import fused_words
 from planish.tune.kernel_evaluator import Floor, KernelEvaluator, interval
 from planish.tune.kernel_offline import best_stored
 from planish.tune.kernel_policies import DEFAULT, POLICIES, make_policy
-from planish.tune.loop_space import LoopSpace
+from planish.tune.schedule_space import AllSchedules
 from planish.tune.stage_shape import Target
 from planish.tune.tensors import as_tensors, vector_of
 from planish.tune.workers import kernel_pool
@@ -163,7 +163,7 @@ def tune_kernel(
         )
     started = time.monotonic()
     program = lower(as_tensors(outputs))
-    space = LoopSpace(program, Target.of(processor(), vector))
+    space = AllSchedules(program, Target.of(processor(), vector))
     with contextlib.ExitStack() as held:
         opened = held.enter_context(Store.open_default()) if store else None
         pool = held.enter_context(kernel_pool(_SECONDS_PER_CALL, workers))
@@ -217,7 +217,7 @@ def tunable_vector(target: str) -> int:
 
 
 def _run(
-    space: LoopSpace,
+    space: AllSchedules,
     evaluator: KernelEvaluator,
     limits: Budget,
     policy: str,
@@ -249,7 +249,7 @@ def _run(
 
 
 def _confirm(
-    evaluator: KernelEvaluator, space: LoopSpace, best: Best, draw: random.Random
+    evaluator: KernelEvaluator, space: AllSchedules, best: Best, draw: random.Random
 ) -> tuple[Schedule, float, float, tuple[float, float, float], tuple[str, ...]]:
     """The rules' schedule and the best one again, in turn: the winner must win beyond the noise."""
     rules = space.schedule(())
