@@ -205,3 +205,20 @@ def test_a_network_that_knows_nothing_of_a_program_ends() -> None:
     blank = Mlp(tuple(0 * w for w in network().weights), network().biases, "tanh", {})
     space = CursorSpace(lower([softmax(6, 40)]))
     assert len(list(islice(network_plans(blank, space, TARGET), 500))) < 500
+
+
+def test_a_nest_of_its_own_is_told_in_one_line() -> None:
+    from planish.cli.tune_kernel import _changed
+    from planish.tune.loops import Tuned, TunedLedger
+
+    program = lower([matmul(16, 40, 16)])
+    ledger = TunedLedger(1, 0, 1.0, {}, "guided", 0, ())
+    schedule = CursorSpace(program).schedule(("down", "swap_down", "vectorise"))
+    assert schedule is not None
+    for changes, words in (
+        (("down", "swap_down", "vectorise"), "a nest of its own, 3 steps"),
+        (("C rows=4",), "changed: C rows=4"),
+        ((), "nothing"),
+    ):
+        found = Tuned(program, schedule, 1.0, 1.0, (1.0, 1.0, 1.0), changes, ledger)
+        assert words in _changed(found)

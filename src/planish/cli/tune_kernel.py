@@ -136,6 +136,12 @@ def command(
 
 def _changed(found: Tuned) -> str:
     """What differs from the rules' schedule, in one line."""
+    from planish.tune.cursor_space import of_cursor
+
+    if of_cursor(found.changes):
+        return (
+            f"changed: a nest of its own, {len(found.changes)} steps of a cursor from the plain one"
+        )
     if found.changes:
         return "changed: " + ", ".join(found.changes)
     if found.ratio[2] < 1.0:
