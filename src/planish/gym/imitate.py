@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from planish.gym.loops import LoopProblem
 from planish.gym.teacher import Taught
-from planish.tune.cursor_space import ACTIONS, act, begin
+from planish.tune.cursor_space import ACTIONS
 
 _SHARPNESS = 30.0  # a nest that is 5 % slower than the best counts a fifth
 _BATCH = 512
@@ -29,17 +29,15 @@ def examples(
     labels: list[int] = []
     weights: list[float] = []
     for one in taught:
-        program, view = problem.space(one.benchmark).program, problem.view(one.benchmark)
-        stages = {stage.name: stage for stage in program.stages}
+        space, view = problem.space(one.benchmark), problem.view(one.benchmark)
         shares = np.exp([-_SHARPNESS * (lesson.ratio - 1) for lesson in one.lessons])
         for lesson, share in zip(one.lessons, shares / shares.sum(), strict=True):
-            state = begin(program)
-            for action in (*lesson.actions, None):
+            for at in range(len(lesson.actions) + 1):
+                state = space.state(lesson.actions[:at])
+                assert state is not None
                 rows.append(view(state))
-                labels.append(len(ACTIONS) if action is None else ACTIONS.index(action))
                 weights.append(float(share))
-                after = None if action is None else act(state, action, stages)
-                state = after or state
+            labels += [*map(ACTIONS.index, lesson.actions), len(ACTIONS)]
     return np.array(rows, np.float32), np.array(labels), np.array(weights, np.float32)
 
 

@@ -88,9 +88,9 @@ def train_loops(settings: TrainSettings, out: Path, say: Say) -> Mlp:
         penalty=_PENALTY if settings.nests else 0.0,
     )  # fmt: skip
     try:
-        begun = _checkpoint(out).exists()
+        imitates = settings.nests > 0 and not _checkpoint(out).exists()
         agent = _begin(sb3, env, settings, _checkpoint(out))
-        if settings.nests and not begun:
+        if imitates:
             save(_imitated(agent, env, settings, out, say), _first(out))
         left = max(0, settings.steps - agent.num_timesteps)
         say(f"{settings.algorithm}: {left} actions to go on {settings.programs} programs")
@@ -98,7 +98,7 @@ def train_loops(settings: TrainSettings, out: Path, say: Say) -> Mlp:
         learn = functools.partial(
             agent.learn, callback=lambda *_: time.monotonic() < end, reset_num_timesteps=False
         )
-        if settings.nests and not begun:
+        if imitates:
             with _frozen(agent):
                 learn(left // _CRITIC)
             left = max(0, settings.steps - agent.num_timesteps)

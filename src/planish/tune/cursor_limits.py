@@ -30,18 +30,17 @@ class CursorLimits:
 
     def may_lead(self, state: State) -> bool:
         """Whether more actions can make it worth a build: no vector lies badly."""
-        for name, loops in state.stages:
-            if axes := self._vectors[name]:
-                for loop in loops:
-                    if loop.kind == "vector" and loop.axis not in axes:
-                        return False
-        return True
+        return all(
+            _vector_axis(loops) in {"", *axes}
+            for name, loops in state.stages
+            if (axes := self._vectors[name])
+        )
 
     def _stage(self, rules: StageRules, loops: tuple[Loop, ...]) -> bool:
         stage = rules.stage
         kept = [at for at, loop in enumerate(loops) if loop.axis not in stage.bound and loop.kind]
         axes = self._vectors[stage.name]
-        if axes and not any(loop.kind == "vector" and loop.axis in axes for loop in loops):
+        if axes and _vector_axis(loops) not in axes:
             return False
         vectors = 1
         for at in kept:
@@ -53,6 +52,11 @@ class CursorLimits:
         rows = prod(trips(loops, at, stage) for at in kept if loops[at].kind == "unroll")
         # Results of a reduction stay in registers, with a row of an operand beside them.
         return not stage.bound or (rows + 1) * vectors <= self._target.registers
+
+
+def _vector_axis(loops: tuple[Loop, ...]) -> str:
+    """Along which axis a stage has vectors, in its innermost loop if at all; "" for none."""
+    return loops[-1].axis if loops and loops[-1].kind == "vector" else ""
 
 
 def _vector_axes(rules: StageRules) -> set[str]:

@@ -61,6 +61,16 @@ class State(NamedTuple):
         """Every loop with its stage."""
         return tuple((name, loop) for name, loops in self.stages for loop in loops)
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """The number of the stage under the cursor, and of the loop within it."""
+        at = self.cursor
+        for number, (_, loops) in enumerate(self.stages):
+            if at < len(loops):
+                return number, at
+            at -= len(loops)
+        return 0, 0  # there is no loop at all
+
 
 class CursorSpace:
     """Plans are action words; the start is the program's plain nest."""
@@ -125,12 +135,7 @@ def act(state: State, action: str, stages: dict[str, Stage]) -> State | None:
         return state._replace(cursor=to) if 0 <= to < count else None
     if not count or action not in ACTIONS:
         return None
-    at, where = state.cursor, 0
-    for number, (_, loops) in enumerate(state.stages):
-        if at < len(loops):
-            where = number
-            break
-        at -= len(loops)
+    where, at = state.place
     name, loops = state.stages[where]
     changed = _change(loops, at, action, stages[name])
     if changed is None:

@@ -41,19 +41,12 @@ class CursorView:
     def __call__(self, state: State) -> NDArray[np.float64]:
         """Shape (len(FEATURES),)."""
         found = np.zeros((MOST_LOOPS, len(_OF_LOOP)))
-        first = at = 0  # the loop shown first, and the first one of each stage
-        for _, loops in state.stages:
-            if at <= state.cursor < at + len(loops):
-                first = at
-            at += len(loops)
-        at = 0
-        for name, loops in state.stages:
-            if at >= first and (room := MOST_LOOPS - (at - first)) > 0:
-                rows = self._of_stage(name, loops)[:room]
-                found[at - first : at - first + len(rows)] = rows
-            at += len(loops)
-        if state.cursor - first < MOST_LOOPS:
-            found[state.cursor - first, 0] = 1.0
+        number, at = state.place
+        shown = [self._of_stage(name, loops) for name, loops in state.stages[number:]]
+        rows = np.concatenate(shown)[:MOST_LOOPS]
+        found[: len(rows)] = rows
+        if at < MOST_LOOPS:
+            found[at, 0] = 1.0
         return found.ravel()
 
     def _of_stage(self, name: str, loops: tuple[Loop, ...]) -> NDArray[np.float64]:

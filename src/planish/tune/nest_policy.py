@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from planish.base.errors import UsageError
 from planish.base.records import Outcome
+from planish.search.moves import fresh
 from planish.search.protocol import Plan
 from planish.tune.cursor_draws import Nest, change_nests, draw_nests
 from planish.tune.cursor_limits import CursorLimits
@@ -30,19 +31,18 @@ class NestPolicy:
         self._may_run = CursorLimits(space.program, target)
         self._draw = random.Random(seed)
         self._draws = draws
-        self._seen: set[Plan] = set()
+        self._seen: set[Plan] = {space.start}
         self._known: dict[Plan, float] = {}
 
     def suggest(self, count: int) -> Sequence[Plan]:
-        found: list[Plan] = []
-        for _ in range(count * _TRIES):
-            if len(found) == count:
-                break
-            plan = self._next()
-            if plan is not None and plan not in self._seen and self._legal(plan):
-                self._seen.add(plan)
-                self._draws -= 1
-                found.append(plan)
+        drawn = min(count, max(0, self._draws)) if self._known else count
+        found = fresh(self._drawn, self._seen, drawn, _TRIES)
+        self._draws -= len(found)
+        if self._known:
+            ranked = sorted(self._known, key=lambda plan: (self._known[plan], plan.actions))
+            parents = [self._nests(plan) for plan in ranked[:_PARENTS]]
+            left = count - len(found)
+            found += fresh(lambda: self._changed(parents), self._seen, left, _TRIES)
         return found
 
     def observe(self, plan: Plan, outcome: Outcome) -> None:
@@ -51,22 +51,22 @@ class NestPolicy:
             if outcome.ok:
                 self._known[plan] = outcome.value
 
-    def _legal(self, plan: Plan) -> bool:
-        state = self._space.state(plan.actions)
-        return state is not None and self._may_run(state) and self._space.legal(plan.actions)
+    def _drawn(self) -> Plan:
+        return self._plan(draw_nests(self._space.program, self._draw))
 
-    def _next(self) -> Plan | None:
-        program = self._space.program
-        if self._draws > 0 or not self._known:
-            nests = draw_nests(program, self._draw)
-        else:
-            parents = sorted(self._known, key=lambda plan: (self._known[plan], plan.actions))
-            parent = self._draw.choice(parents[:_PARENTS])
-            nests = change_nests(self._nests(parent), self._draw, program.stages)
+    def _changed(self, parents: Sequence[tuple[Nest, ...]]) -> Plan:
+        parent = self._draw.choice(parents)
+        return self._plan(change_nests(parent, self._draw, self._space.program.stages))
+
+    def _plan(self, nests: tuple[Nest, ...]) -> Plan:
+        """How to come to the nests; the start, which was seen, where there is no good way."""
         try:
-            return Plan(route(nests, program))
+            plan = Plan(route(nests, self._space.program))
         except UsageError:  # a change that no actions lead to
-            return None
+            return self._space.start
+        state = self._space.state(plan.actions)
+        good = state is not None and self._may_run(state) and self._space.legal(plan.actions)
+        return plan if good else self._space.start
 
     def _nests(self, plan: Plan) -> tuple[Nest, ...]:
         state = self._space.state(plan.actions)
