@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from planish.base.errors import UsageError
+from planish.base.records import Measurement, Outcome
 from planish.gym import teacher
 from planish.gym.imitate import examples, imitate
 from planish.gym.loops import LoopProblem
-from planish.gym.teacher import Lesson, Taught, teach
+from planish.gym.teacher import Lesson, Taught, sampled, searched, teach
 from planish.measure.machine import processor
 from planish.model.mlp import load
 from planish.search.protocol import Plan
@@ -37,7 +38,7 @@ def problem() -> Iterator[LoopProblem]:
 
 def test_lessons_are_fast_nests_and_are_kept(problem: LoopProblem, tmp_path: Path) -> None:
     kept, said = tmp_path / "lessons.jsonl", []
-    taught = teach(problem, 12, 0, kept, said.append)
+    taught = teach(problem, searched(problem, 12, 0), kept, said.append)
     assert [one.benchmark for one in taught] == ["a", "b"] and not said
     for one in taught:
         assert 0 < len(one.lessons) <= 3 and one.best > 0
@@ -45,11 +46,36 @@ def test_lessons_are_fast_nests_and_are_kept(problem: LoopProblem, tmp_path: Pat
                    for le in one.lessons)  # fmt: skip
     made = problem.measure
     problem.measure = None  # type: ignore[method-assign, assignment]  # calling it raises
-    assert teach(problem, 12, 0, kept, said.append) == taught
+    assert teach(problem, searched(problem, 12, 0), kept, said.append) == taught
     problem.measure = made  # type: ignore[method-assign]
     kept.write_text("no")
     with pytest.raises(UsageError, match="holds no lessons"):
-        teach(problem, 12, 0, kept, said.append)
+        teach(problem, searched(problem, 12, 0), kept, said.append)
+
+
+def test_a_round_keeps_the_fastest_of_the_earlier_lessons_and_the_networks_nests(
+    problem: LoopProblem, tmp_path: Path
+) -> None:
+    seconds = {("down", "swap_down"): 1.0, ("down", "unroll"): 3.0, ("unroll",): 2.0}
+
+    def measure(benchmark: str, plans: list[Plan]) -> list[Outcome]:
+        return [
+            Outcome("", Measurement(seconds.get(plan.actions, 9.0), "s", {}, (), ""))
+            for plan in plans
+        ]
+
+    problem.measure = measure  # type: ignore[method-assign, assignment]
+    baseline = problem.start("a").baseline
+    first = teach(problem, lambda name: {("down", "unroll"): 3.0}, tmp_path / "0", print)
+    assert first[0].best == pytest.approx(3.0 / baseline)
+    second = teach(problem, lambda name: {("unroll",): 2.0}, tmp_path / "1", print, first)
+    assert second[0].lessons == (Lesson(("unroll",), 1.0),)
+    third = teach(problem, lambda name: {("unroll", "up"): 9.0}, tmp_path / "2", print, second)
+    assert third[0].lessons == second[0].lessons, "what is slower than the known is not learned"
+    network = load_network()
+    drawn = sampled(problem, network, 5)("a")
+    plans = islice(network_plans(network, problem.space("a"), problem.target), 5)
+    assert list(drawn) == [plan.actions for plan in plans]
 
 
 def test_a_program_that_cannot_be_taught_is_left_out(
@@ -60,7 +86,8 @@ def test_a_program_that_cannot_be_taught_is_left_out(
 
     monkeypatch.setattr(LoopProblem, "measure", fails)
     said: list[str] = []
-    assert teach(problem, 4, 0, tmp_path / "lessons.jsonl", said.append) == []
+    seek = searched(problem, 4, 0)
+    assert teach(problem, seek, tmp_path / "lessons.jsonl", said.append) == []
     assert len(said) == 2 and "it broke" in said[0] and not (tmp_path / "lessons.jsonl").exists()
     assert teacher._read(tmp_path / "none") is not None
 
@@ -98,13 +125,19 @@ def test_training_begins_with_lessons_and_writes_the_better_network(
 
     how = {"programs": 1, "groups": ("reduction",), "nests": 8, "trials": 1}
     out, said = tmp_path / "p.safetensors", []
-    train_loops(TrainSettings(steps=8, **how), out, said.append)
+    train_loops(TrainSettings(steps=8, rounds=1, samples=2, **how), out, said.append)
     card = load_network(out).card
-    assert card["written"] in card["trials"] and len(card["trials"]) == 2 and card["nests"] == 8
-    assert any("imitated 1 programs' nests" in words for words in said)
+    assert card["written"] in card["trials"] and card["nests"] == 8 and card["rounds"] == 1
+    assert set(card["trials"]) == {"after imitation", "after round 1", "after PPO"}
+    assert sum("imitated 1 programs' nests" in words for words in said) == 2
     assert load(tmp_path / "p.imitation.safetensors").card["lessons"] == 1
     said.clear()
     train_loops(TrainSettings(steps=16, **how), out, said.append)
     assert not any("imitated" in words for words in said), "the agent goes on where it was"
+    other = tmp_path / "r.safetensors"
+    train_loops(TrainSettings(steps=0, **how), other, said.append)
+    assert set(load_network(other).card["trials"]) == {"after imitation"}
+    with pytest.raises(UsageError, match="begin with nests"):
+        train_loops(TrainSettings(rounds=1), tmp_path / "q", said.append)
     with pytest.raises(UsageError, match="only ppo"):
         train_loops(TrainSettings("dqn", nests=4), tmp_path / "q", said.append)

@@ -18,6 +18,7 @@ from planish.search.loop import run
 from planish.search.protocol import Plan
 from planish.store.store import Store
 from planish.tensor.program import lower
+from planish.tune import kernel_training
 from planish.tune import learn_kernels as learn
 from planish.tune.cost_model import (
     SHIPPED,
@@ -79,6 +80,14 @@ def test_every_kind_of_training_program_can_be_described(group: str) -> None:
                 rows = rows_of(space, stage, default_config(space, stage)[None])
                 assert np.isfinite(rows).all()
         assert draw_plans(space, 3, 0)
+
+
+def test_a_group_without_new_programs_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {"few": lambda draw: matmul(64, 64, draw.choice([64, 80])), "many": GROUPS["vector"]}
+    monkeypatch.setattr(kernel_training, "GROUPS", few)
+    found = [example.group for example in training_examples(7, 0)]
+    assert sorted(found) == ["few"] * 2 + ["many"] * 5
+    assert len(list(training_examples(7, 0, groups=("few",)))) == 2
 
 
 def test_held_out_shapes_are_not_learned_from() -> None:

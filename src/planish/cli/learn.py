@@ -173,6 +173,12 @@ def kernels(
     help="Nests measured of each program first, for ppo to imitate the fastest; 0 for none.",
 )
 @click.option(
+    "--rounds",
+    default=0,
+    show_default=True,
+    help="Then so many times: measure the network's own nests, imitate the fastest known.",
+)
+@click.option(
     "--trials",
     default=0,
     show_default=True,
@@ -194,6 +200,7 @@ def loops(
     steps: int,
     programs: int,
     nests: int,
+    rounds: int,
     trials: int,
     reward: str,
     held_out: Path | None,
@@ -204,11 +211,13 @@ def loops(
 
     On contractions, convolutions, reductions and row-wise fusions; writes a small network with
     its card, which NumPy alone can run. With --nests the agent begins with what the fastest of
-    that many measured nests have in common, which takes it far beyond what it finds alone.
+    that many measured nests have in common, which takes it far beyond what it finds alone; with
+    --rounds it then learns from the fastest of its own (expert iteration).
 
     \b
     planish learn loops --steps 20000 --out loops-ppo.safetensors
-    planish learn loops --programs 240 --nests 144 --trials 40 --reward log --out cursor.safetensors
+    planish learn loops --programs 240 --nests 144 --rounds 3 --steps 0 --trials 40 \
+        --out cursor.safetensors
     """
     from planish.gym.train import TrainSettings, train_loops
     from planish.tune.learn_kernels import read_identities
@@ -216,7 +225,8 @@ def loops(
     identities = tuple(read_identities(held_out)) if held_out is not None else ()
     settings = TrainSettings(
         algorithm, steps, programs, reward, seed, identities,
-        seconds=float("inf") if seconds is None else seconds, nests=nests, trials=trials,
+        seconds=float("inf") if seconds is None else seconds, nests=nests, rounds=rounds,
+        trials=trials,
     )  # fmt: skip
     train_loops(settings, out, print)
     print(f"wrote {out}")

@@ -1,7 +1,8 @@
 """Training of a policy over cursor actions with stable-baselines3 (extra `planish[learn]`).
 
-PPO first imitates the fastest of many measured nests (`teacher`), then goes on by itself; of the
-two networks the one is written that is better on programs of another seed (`trial`).
+PPO first imitates the fastest of many measured nests (`teacher`), then the fastest of its own, in
+rounds, then goes on by itself; of these networks the one is written that is better on programs of
+another seed (`trial`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from planish.base.files import write_atomic
 from planish.gym.env import PlanEnv
 from planish.gym.imitate import examples, imitate
 from planish.gym.loops import LoopProblem, make_loops
-from planish.gym.teacher import teach
+from planish.gym.teacher import Taught, sampled, searched, teach
 from planish.gym.trial import trial
 from planish.measure.machine import processor
 from planish.model.mlp import Mlp, load, save
@@ -51,6 +52,8 @@ class TrainSettings:
     seconds   stop after so long; another run with the same `out` goes on from its checkpoint
     reward    `rate` (GFLOP/s over the peak, LoopTune's) or `log` (of the time)
     nests     how many are measured of each program for PPO to imitate the fastest; 0 for none
+    rounds    of expert iteration after that: the network's own `samples` nests of each program are
+              measured, and the fastest known ones imitated
     trials    programs on which networks are compared
     """
 
@@ -63,6 +66,8 @@ class TrainSettings:
     groups: tuple[str, ...] = ()
     seconds: float = float("inf")
     nests: int = 0
+    rounds: int = 0
+    samples: int = 24
     trials: int = 0
 
 
@@ -82,6 +87,8 @@ def train_loops(settings: TrainSettings, out: Path, say: Say) -> Mlp:
         ) from None
     if settings.nests and settings.algorithm != "ppo":
         raise UsageError("only ppo can imitate nests", hint="--nests 0")
+    if settings.rounds and not settings.nests:
+        raise UsageError("rounds begin with nests to imitate", hint="--nests 144")
     env = make_loops(
         count=settings.programs, seed=settings.seed, held_out=settings.held_out,
         groups=settings.groups, reward=settings.reward, stop=True, max_steps=LONGEST,
@@ -91,7 +98,7 @@ def train_loops(settings: TrainSettings, out: Path, say: Say) -> Mlp:
         imitates = settings.nests > 0 and not _checkpoint(out).exists()
         agent = _begin(sb3, env, settings, _checkpoint(out))
         if imitates:
-            save(_imitated(agent, env, settings, out, say), _first(out))
+            _imitate(agent, env, settings, out, say)
         left = max(0, settings.steps - agent.num_timesteps)
         say(f"{settings.algorithm}: {left} actions to go on {settings.programs} programs")
         end = time.monotonic() + settings.seconds
@@ -117,21 +124,35 @@ def train_loops(settings: TrainSettings, out: Path, say: Say) -> Mlp:
     return network
 
 
-def _imitated(agent: Any, env: PlanEnv, settings: TrainSettings, out: Path, say: Say) -> Mlp:
-    """The agent, taught what the fastest nests do; its network."""
-    import torch
-
+def _imitate(agent: Any, env: PlanEnv, settings: TrainSettings, out: Path, say: Say) -> None:
+    """The agent, taught what the fastest nests do; each round's network is kept beside `out`."""
     problem = env.problem
     assert isinstance(problem, LoopProblem)
-    lessons = out.with_suffix(".lessons.jsonl")
-    taught = teach(problem, settings.nests, settings.seed, lessons, say)
-    known = examples(taught, problem)
+    seek = searched(problem, settings.nests, settings.seed)
+    taught: list[Taught] = []
+    for number in range(settings.rounds + 1):
+        taught = teach(problem, seek, _lessons(out, number), say, taught)
+        network = _fitted(agent, env, taught, settings, say)
+        save(network, _round(out, number))
+        seek = sampled(problem, network, settings.samples)
+
+
+def _fitted(
+    agent: Any, env: PlanEnv, taught: Sequence[Taught], settings: TrainSettings, say: Say
+) -> Mlp:
+    """The agent after these lessons; its network."""
+    import torch
+
+    known = examples(taught, env.problem)
     layers = torch.nn.Sequential(agent.policy.mlp_extractor.policy_net, agent.policy.action_net)
     loss = imitate(layers, *known, epochs=_EPOCHS, seed=settings.seed)
-    say(f"imitated {len(taught)} programs' nests, {len(known[1])} actions: loss {loss:.3f}")
-    ahead = [1 / one.best for one in taught]
-    card = {"lessons": len(taught), "their nests over the rules'": round(geometric_mean(ahead), 3)}
-    return export(agent, _card(env, settings) | card | {"taken": 0})
+    ahead = round(geometric_mean(1 / one.best for one in taught), 3)
+    say(
+        f"imitated {len(taught)} programs' nests, {ahead} times as fast as the rules' schedules, "
+        f"{len(known[1])} actions: loss {loss:.3f}"
+    )
+    card = {"lessons": len(taught), "their nests over the rules'": ahead, "taken": 0}
+    return export(agent, _card(env, settings) | card)
 
 
 @contextlib.contextmanager
@@ -152,10 +173,14 @@ def _frozen(agent: Any) -> Iterator[None]:
 
 
 def _better(network: Mlp, settings: TrainSettings, out: Path, say: Say) -> Mlp:
-    """This network, or the one that only imitated, whichever does better on other programs."""
-    found = {"after PPO": network}
-    if _first(out).exists():
-        found["after imitation"] = load(_first(out))
+    """This network, or one that only imitated, whichever does best on other programs."""
+    found = {"after PPO": network} if network.card["taken"] else {}
+    for number in range(settings.rounds + 1):
+        if _round(out, number).exists():
+            name = f"after round {number}" if number else "after imitation"
+            found[name] = load(_round(out, number))
+    if not found:
+        return network
     scores = trial(found, settings.trials, settings.seed + 1, settings.held_out)
     for name, score in scores.items():
         say(f"{name}: {score}")
@@ -164,8 +189,12 @@ def _better(network: Mlp, settings: TrainSettings, out: Path, say: Say) -> Mlp:
     return replace(found[best], card={**found[best].card, **card})
 
 
-def _first(out: Path) -> Path:
-    return out.with_suffix(".imitation.safetensors")
+def _round(out: Path, number: int) -> Path:
+    return out.with_suffix(f".round{number}.safetensors" if number else ".imitation.safetensors")
+
+
+def _lessons(out: Path, number: int) -> Path:
+    return out.with_suffix(f".round{number}.jsonl" if number else ".lessons.jsonl")
 
 
 def _checkpoint(out: Path) -> Path:
@@ -189,7 +218,7 @@ def _begin(sb3: Any, env: PlanEnv, settings: TrainSettings, checkpoint: Path) ->
 def _agent(sb3: Any, env: PlanEnv, settings: TrainSettings) -> Any:
     common: dict[str, Any] = {"seed": settings.seed, "device": "cpu", "verbose": 0}
     if settings.algorithm == "ppo":
-        batch = max(2, min(_ROLLOUT, settings.steps))
+        batch = max(4, min(_ROLLOUT, settings.steps))
         if settings.nests:
             common |= {"learning_rate": _FINE, "target_kl": 0.02, "n_epochs": 4}
         return sb3.PPO(
@@ -222,6 +251,7 @@ def _card(env: PlanEnv, settings: TrainSettings) -> dict[str, Any]:
         "steps": settings.steps,
         "reward": settings.reward,
         "nests": settings.nests,
+        "rounds": settings.rounds,
         "programs": list(env.problem.benchmarks),
         "actions": [*env.problem.actions, "stop"],
         "machine": processor().name,

@@ -20,6 +20,7 @@ Draw = random.Random
 _SIDES = (16, 24, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768)
 _MOST = 400e6  # operations: larger ones take too long to learn from
 _LEAST = 2e5
+_FRUITLESS = 300  # draws in a row without a new program
 
 
 @dataclass(frozen=True)
@@ -53,19 +54,25 @@ def training_examples(
 
     held_out  identities that must not be among them
     groups    only these; all where none is given
+    A group that has no more new ones is left out from there on; fewer come where none has.
     """
     draw = Draw(seed)
     chosen = [name for name in GROUPS if not groups or name in groups]
     seen = set(held_out)
-    found = 0
-    while found < count:
+    found = fruitless = 0
+    while found < count and chosen:
         group = chosen[found % len(chosen)]
         example = Example(group, lower([GROUPS[group](draw)]))
         work = example.program.flops()
         if example.identity in seen or not _LEAST <= work <= _MOST:
+            fruitless += 1
+            if fruitless == _FRUITLESS:
+                chosen.remove(group)
+                fruitless = 0
             continue
         seen.add(example.identity)
         found += 1
+        fruitless = 0
         yield example
 
 
