@@ -132,27 +132,29 @@ def _imitate(agent: Any, env: PlanEnv, settings: TrainSettings, out: Path, say: 
     taught: list[Taught] = []
     for number in range(settings.rounds + 1):
         taught = teach(problem, seek, _lessons(out, number), say, taught)
-        network = _fitted(agent, env, taught, settings, say)
+        card = _card(env, settings)
+        network = _fitted(agent, problem, taught, settings.seed, card, say)
         save(network, _round(out, number))
         seek = sampled(problem, network, settings.samples)
 
 
 def _fitted(
-    agent: Any, env: PlanEnv, taught: Sequence[Taught], settings: TrainSettings, say: Say
-) -> Mlp:
+    agent: Any, problem: LoopProblem, taught: Sequence[Taught], seed: int, card: dict[str, Any],
+    say: Say,
+) -> Mlp:  # fmt: skip
     """The agent after these lessons; its network."""
     import torch
 
-    known = examples(taught, env.problem)
+    known = examples(taught, problem)
     layers = torch.nn.Sequential(agent.policy.mlp_extractor.policy_net, agent.policy.action_net)
-    loss = imitate(layers, *known, epochs=_EPOCHS, seed=settings.seed)
+    loss = imitate(layers, *known, epochs=_EPOCHS, seed=seed)
     ahead = round(geometric_mean(1 / one.best for one in taught), 3)
     say(
         f"imitated {len(taught)} programs' nests, {ahead} times as fast as the rules' schedules, "
         f"{len(known[1])} actions: loss {loss:.3f}"
     )
-    card = {"lessons": len(taught), "their nests over the rules'": ahead, "taken": 0}
-    return export(agent, _card(env, settings) | card)
+    learned = {"lessons": len(taught), "their nests over the rules'": ahead, "taken": 0}
+    return export(agent, card | learned)
 
 
 @contextlib.contextmanager
