@@ -28,7 +28,6 @@ from planish.search.protocol import Best, Plan, Policy
 from planish.store.store import Store
 from planish.tune.coreset import Coreset, load_coreset
 from planish.tune.label import Clock
-from planish.tune.learn import Sample
 from planish.tune.learn_coreset import make_space
 from planish.tune.learned import advised, describe, load_net
 from planish.tune.pass_space import PassSpace
@@ -36,6 +35,7 @@ from planish.tune.policies import POLICIES, make_policy
 from planish.tune.samples import draw, make_samples
 from planish.tune.session import Session
 from planish.tune.targets import TARGETS
+from planish.tune.winners import Sample
 
 _Case = tuple[str, bool, int]  # policy, whether functions get recipes of their own, builds
 _BUDGETS = (1, 5, 10, 32, 100)

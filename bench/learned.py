@@ -31,12 +31,12 @@ from planish.search.protocol import Best, Plan, Policy
 from planish.search.streamed import StreamPolicy
 from planish.store.store import Store
 from planish.tune.label import Clock
-from planish.tune.learn import Sample
 from planish.tune.learn_coreset import make_space
 from planish.tune.learned import RecipeDecoder, advised, describe, load_net
 from planish.tune.pass_space import PassSpace
 from planish.tune.samples import draw, make_samples
 from planish.tune.session import Session
+from planish.tune.winners import Sample
 
 _BUDGETS = (1, 5, 10, 32, 100)
 # Samples asked of a decoder that draws by chance, for each that is wanted.

@@ -17,9 +17,9 @@ from planish.search.protocol import Plan
 from planish.store.store import Store
 from planish.tune import label as labelling
 from planish.tune.label import Clock, Labels, label, reject
-from planish.tune.learn import Sample, Settings
 from planish.tune.learn_policy import learn_policy, prepare
 from planish.tune.pass_space import PassSpace, describe
+from planish.tune.winners import Sample, Settings
 
 SPACE = PassSpace(Plan(("default<Oz>",)), ("default<O1>", "sroa"), ("-x", "-y"))
 _GIVEN = [Plan(("default<O1>",)), Plan(("default<Oz>", "-x"))]

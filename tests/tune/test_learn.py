@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from planish.llvm.recipe import Recipe
 from planish.search.protocol import Plan
 from planish.tune.coreset import load_coreset
-from planish.tune.learn import cover, cover_parts
+from planish.tune.learn import cover_parts
 from planish.tune.pass_space import PassSpace, localise, to_plan, to_recipe
 from planish.tune.safety import culprits, elements, without
+from planish.tune.winners import cover
 
 PLANS = [Plan((name,)) for name in "abcde"]
 RATIOS = st.lists(

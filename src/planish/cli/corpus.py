@@ -8,9 +8,11 @@ import click
 
 from planish.cli.corpus_options import (
     architecture_option,
+    common_option,
     corpus_option,
     earlier_option,
     jobs_option,
+    tried_option,
 )
 
 
@@ -139,6 +141,8 @@ def pack(corpus: Path, out: Path, smallest: int, jobs: int) -> None:
 @click.option("--largest", default=1200, show_default=True, help="Instructions of one at most.")
 @click.option("--searched", default=80, show_default=True, help="Modules that are searched.")
 @click.option("--builds", default=160, show_default=True, help="Builds of one search.")
+@common_option
+@tried_option
 @earlier_option
 @click.option("--seconds", type=click.FloatRange(1), default=None, help="Stop then; go on later.")
 @jobs_option
@@ -154,6 +158,8 @@ def label(
     largest: int,
     searched: int,
     builds: int,
+    common: int,
+    tried: int,
     earlier: tuple[Path, ...],
     seconds: float | None,
     jobs: int,
@@ -169,10 +175,12 @@ def label(
     """
     from planish.store.store import Store
     from planish.tune.label import label_corpus
-    from planish.tune.learn import Settings
     from planish.tune.session import Session
+    from planish.tune.winners import Settings
 
-    settings = Settings(searched=searched, builds=builds, earlier=earlier, seed=seed)
+    settings = Settings(
+        searched=searched, builds=builds, common=common, tried=tried, earlier=earlier, seed=seed
+    )
     with Session(jobs=jobs, store=Store.open_default()) as session:
         labels = label_corpus(
             session, corpus, projects, architecture, goal, out, settings, modules=modules,

@@ -35,6 +35,15 @@ variants_option = click.option(
     metavar="WORDS",
     help="So are those plans with these words added, and with what stands behind ! taken out.",
 )
+common_option = click.option(
+    "--common",
+    default=0,
+    show_default=True,
+    help="Recipes searched, after that, for all of these modules at once.",
+)
+tried_option = click.option(
+    "--tried", default=300, show_default=True, help="Recipes tried for each of those."
+)
 jobs_option = click.option(
     "--jobs", "-j", type=click.IntRange(1, 512), default=2, show_default=True
 )

@@ -8,9 +8,11 @@ import click
 
 from planish.cli.corpus_options import (
     architecture_option,
+    common_option,
     corpus_option,
     earlier_option,
     jobs_option,
+    tried_option,
     variants_option,
 )
 
@@ -35,6 +37,8 @@ def command() -> None:
 @click.option("--largest", default=1200, show_default=True, help="Instructions of one at most.")
 @click.option("--searched", default=80, show_default=True, help="Modules that are searched.")
 @click.option("--builds", default=160, show_default=True, help="Builds of one search.")
+@common_option
+@tried_option
 @earlier_option
 @variants_option
 @jobs_option
@@ -49,6 +53,8 @@ def coreset(
     largest: int,
     searched: int,
     builds: int,
+    common: int,
+    tried: int,
     earlier: tuple[Path, ...],
     variants: tuple[str, ...],
     jobs: int,
@@ -64,12 +70,18 @@ def coreset(
     planish learn coreset --out new.toml --searched 20 --from x86.toml --variant "-new-option"
     """
     from planish.store.store import Store
-    from planish.tune.learn import Settings
     from planish.tune.learn_coreset import learn_coreset
     from planish.tune.session import Session
+    from planish.tune.winners import Settings
 
     settings = Settings(
-        searched=searched, builds=builds, earlier=earlier, variants=variants, seed=seed
+        searched=searched,
+        builds=builds,
+        common=common,
+        tried=tried,
+        earlier=earlier,
+        variants=variants,
+        seed=seed,
     )
     with Session(jobs=jobs, store=Store.open_default()) as session:
         learn_coreset(

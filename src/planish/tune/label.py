@@ -24,23 +24,26 @@ from planish.model.labels import TRIED, Labelled, Program, write_labels
 from planish.proc.pool import Pool
 from planish.search.protocol import Plan
 from planish.store.store import Key, Store
+from planish.tune.common_search import search_common
 from planish.tune.differential import Subject, differs
-from planish.tune.learn import Sample, Settings, search_winner, spread
 from planish.tune.learn_coreset import earlier_plans, hand_written, make_space, prepare_subjects
 from planish.tune.learned import describe as describe_job
 from planish.tune.pass_evaluator import PassEvaluator
 from planish.tune.pass_space import PassSpace, describe, to_plan, to_recipe
 from planish.tune.samples import draw, make_samples
 from planish.tune.session import Session
+from planish.tune.winners import Sample, Settings, search_winner, spread
 
 Say = Callable[[str], None]
+# Where a recipe comes from that was searched for all programs at once.
+COMMON = "common"
 
 
 @dataclass(frozen=True)
 class Labels:
     """The table, and how far it reaches.
 
-    plans     the columns, each with where it comes from: a sample's name, or "given"
+    plans     the columns, each with where it comes from: a sample's name, "given" or "common"
     outcomes  for each sample one outcome for each plan; a sample that was not reached has none
     rejected  plans that changed what a program does, each with the reason
     searched  samples that were searched, of those that were to be
@@ -98,8 +101,13 @@ def label(
         plan = search_winner(sample, space, given, settings, say)
         found.setdefault(plan, sample.name)
         searched += 1
+    say(f"searched {searched} of {len(chosen)} programs: {len(found)} recipes")
+    if not clock.up:
+        for plan in search_common(chosen, space, tuple(found), settings, say):
+            found.setdefault(plan, COMMON)
+            if clock.up:
+                break
     plans = tuple(found)
-    say(f"searched {searched} of {len(chosen)} programs: {len(plans)} recipes")
     rows: list[tuple[Outcome, ...]] = []
     for at, sample in enumerate(samples):
         rows.append(() if clock.up else tuple(sample.evaluate(plans)))

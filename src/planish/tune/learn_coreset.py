@@ -19,12 +19,13 @@ from planish.model.corpus import Module
 from planish.model.projects import load_projects
 from planish.search.protocol import Plan
 from planish.tune.differential import Subject, expel, find_platform, prepare
-from planish.tune.learn import Learned, Settings, learn, varied
+from planish.tune.learn import Learned, learn, varied
 from planish.tune.pass_space import PassSpace, describe, to_plan, to_recipe
 from planish.tune.samples import Say, draw, make_samples
 from planish.tune.session import Session
 from planish.tune.source import default_pipeline
 from planish.tune.targets import find_target
+from planish.tune.winners import Settings
 
 
 def learn_coreset(

@@ -28,7 +28,7 @@ from planish.model.policy_net import ARRAYS, PolicyNet, save
 from planish.model.process import Process
 from planish.model.train import Shape, train
 from planish.search.protocol import Plan
-from planish.tune.learn import cover
+from planish.tune.winners import cover
 
 Say = Callable[[str], None]
 Floats = NDArray[np.float64]

@@ -13,11 +13,11 @@ from planish.model.corpus import Module, flags_below, load_corpus, read_bitcode,
 from planish.proc.pool import Call
 from planish.search.protocol import Plan
 from planish.store.store import Key
-from planish.tune.learn import Sample
 from planish.tune.pass_evaluator import PassEvaluator
 from planish.tune.session import Session
 from planish.tune.source import front_end_for
 from planish.tune.targets import find_target
+from planish.tune.winners import Sample
 
 Say = Callable[[str], None]
 _SMALLEST = 60
