@@ -30,7 +30,6 @@ from planish.tune.kernel_requests import Build, Measure, Measured
 from planish.tune.loop_space import describe
 
 _MEASURE = 0.01
-_CONFIRM = 0.4
 # A candidate that is surely this much slower than the best so far is timed no longer.
 _HOPELESS = 1.15
 _PRECISE = 0.004
@@ -147,7 +146,7 @@ class KernelEvaluator:
         self._retire()
         return outcome
 
-    def confirm(self, text: str, seconds: float = _CONFIRM) -> Measured | None:
+    def confirm(self, text: str, seconds: float) -> Measured | None:
         """A schedule and the rules' one again, for longer; None where that fails."""
         [image] = self._build([text])
         if isinstance(image, Outcome):

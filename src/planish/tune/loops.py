@@ -1,14 +1,13 @@
 """Kernel tuning: a search over schedules, measured in worker processes, never worse than the rules.
 
-The rules' schedule is the baseline. At the end the best one is measured against it again, in
-turn, and kept only where it is faster beyond the noise.
+The rules' schedule is the baseline. At the end the best ones are measured against it again, in
+turn, and one is kept only where it is faster beyond the noise, twice (`final_check`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import random
-import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,14 +20,15 @@ from planish.codegen.units import has_dot4
 from planish.measure.machine import processor
 from planish.measure.quiet import Conditions, conditions, unsteadiness
 from planish.search.loop import run
-from planish.search.protocol import Best, Plan
+from planish.search.protocol import Plan
 from planish.store.lockfile import LockEntry
 from planish.store.store import Store
 from planish.tensor.expr import Expr, Tensor
 from planish.tensor.program import Program, lower
 from planish.tensor.schedule import Schedule
+from planish.tune.final_check import confirmed
 from planish.tune.fusing import fused_words
-from planish.tune.kernel_evaluator import Floor, KernelEvaluator, interval
+from planish.tune.kernel_evaluator import Floor, KernelEvaluator
 from planish.tune.kernel_offline import best_stored
 from planish.tune.kernel_policies import DEFAULT, POLICIES, make_policy
 from planish.tune.schedule_space import AllSchedules
@@ -109,11 +109,12 @@ class Tuned:
 
 @dataclass
 class _Curve:
-    """The best so far, after each candidate, and the schedules that were it."""
+    """The best so far, after each candidate, and the schedules that were it; each plan's value."""
 
     values: list[float] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     steps: list[tuple[float, str]] = field(default_factory=list)
+    plans: dict[Plan, float] = field(default_factory=dict)
 
 
 def tune_kernel(
@@ -175,8 +176,9 @@ def tune_kernel(
         if not baseline.ok:
             raise UsageError(f"the kernel cannot be measured: {baseline.reason}")
         curve = _Curve([baseline.value], [0.0])
-        best = _run(space, evaluator, limits, policy, seed, baseline, progress or Silent(), curve)
-        kept = _confirm(evaluator, space, best, random.Random(seed))
+        _run(space, evaluator, limits, policy, seed, baseline, progress or Silent(), curve)
+        draw = random.Random(seed)
+        kept = confirmed(evaluator, space, curve.plans, baseline.value, draw)
         notes = pool.notes
     counts = evaluator.counts
     state = Conditions(state.others, state.processors, unsteadiness(counts.clock))
@@ -185,8 +187,10 @@ def tune_kernel(
         seed, tuple(curve.values), tuple(curve.times), tuple(curve.steps),
         (*state.warnings, *notes),
     )  # fmt: skip
-    schedule, before, after, ratio, changes = kept
-    return Tuned(program, schedule, before, after, ratio, changes, ledger, target)
+    return Tuned(
+        program, kept.schedule, kept.baseline, kept.best, kept.ratio, kept.plan.actions, ledger,
+        target,
+    )  # fmt: skip
 
 
 def _offline(
@@ -225,15 +229,16 @@ def _run(
     baseline: Outcome,
     progress: Progress,
     curve: _Curve,
-) -> Best:
+) -> None:
     started = time.monotonic()
     chosen = make_policy(policy, space, seed)
-    best = Best(space.start)
 
     def watch(plan: Plan, outcome: Outcome, so_far: Best) -> None:
         if so_far.value < curve.values[-1]:
             text = str(space.schedule(so_far.plan.actions))
             curve.steps.append((time.monotonic() - started, text))
+        if outcome.ok:
+            curve.plans[plan] = outcome.value
         curve.values.append(so_far.value)
         curve.times.append(time.monotonic() - started)
         progress.step(
@@ -244,25 +249,4 @@ def _run(
         )  # fmt: skip
 
     with contextlib.suppress(KeyboardInterrupt):  # the best so far is confirmed and kept
-        run(space, chosen, evaluator, limits, baseline=baseline, watch=watch, best=best)
-    return best
-
-
-def _confirm(
-    evaluator: KernelEvaluator, space: AllSchedules, best: Best, draw: random.Random
-) -> tuple[Schedule, float, float, tuple[float, float, float], tuple[str, ...]]:
-    """The rules' schedule and the best one again, in turn: the winner must win beyond the noise."""
-    rules = space.schedule(())
-    assert rules is not None
-    chosen = space.schedule(best.plan.actions) or rules
-    nothing = (rules, best.value, best.value, (1.0, 1.0, 1.0), ())
-    if chosen == rules:
-        return nothing
-    taken = evaluator.confirm(str(chosen))
-    if taken is None:
-        return nothing
-    old, new = statistics.median(taken.baseline), statistics.median(taken.candidate)
-    ratio = interval(taken, draw)
-    if ratio[2] >= 1.0:
-        return rules, old, old, (1.0, 1.0, 1.0), ()
-    return chosen, old, new, ratio, best.plan.actions
+        run(space, chosen, evaluator, limits, baseline=baseline, watch=watch)
