@@ -20,7 +20,7 @@ from planish.codegen.units import has_dot4
 from planish.measure.machine import processor
 from planish.measure.quiet import Conditions, conditions, unsteadiness
 from planish.search.loop import run
-from planish.search.protocol import Plan
+from planish.search.protocol import Best, Plan
 from planish.store.lockfile import LockEntry
 from planish.store.store import Store
 from planish.tensor.expr import Expr, Tensor
