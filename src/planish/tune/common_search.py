@@ -24,6 +24,7 @@ Say = Callable[[str], None]
 _CHUNK = 8
 _HOPELESS = 0.002
 _SEEDS = 24
+_MOST = 60  # programs; more cost more than they tell
 
 
 @dataclass
@@ -106,6 +107,7 @@ def search_common(
     """
     if not (samples and settings.common):
         return
+    samples = samples[:_MOST]
     seeds = [plan for plan, _ in cover(broadcast(samples, known, say), known, _SEEDS)]
     held = [1.0] * len(samples)
     for number in range(settings.common):
@@ -118,5 +120,7 @@ def search_common(
         plan = minimise(race, space, best)
         held = race.shares(plan)
         gain = 1 - sum(held) / len(held)
-        say(f"for all, recipe {number + 1}: {gain:.2%} on {len(samples)} programs by {plan}")
+        say(
+            f"for all, recipe {number + 1}: {gain:.2%} on {len(samples)} programs by {' '.join(plan.actions)}"
+        )
         yield plan
