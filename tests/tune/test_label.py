@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from planish.search.protocol import Plan
 from planish.store.store import Store
 from planish.tune import label as labelling
 from planish.tune.label import Clock, Labels, label, reject
+from planish.tune.learn_coreset import learn_coreset
 from planish.tune.learn_policy import learn_policy, prepare
 from planish.tune.pass_space import PassSpace, describe
+from planish.tune.session import Session
 from planish.tune.winners import Sample, Settings
 
 SPACE = PassSpace(Plan(("default<Oz>",)), ("default<O1>", "sroa"), ("-x", "-y"))
@@ -158,3 +161,30 @@ def test_the_command_writes_a_model_and_its_card(tmp_path: Path) -> None:
 def test_reach_says_what_is_missing() -> None:
     labels = Labels((), (), (), searched=(3, 60))
     assert labels.reach["searched"] == "3 of 60 programs"
+
+
+def test_a_coreset_takes_its_plans_from_a_table(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    _table(tmp_path / "labels")
+    earlier, out = tmp_path / "old.toml", tmp_path / "new.toml"
+    earlier.write_text('moves = ["-x"]\nsuffixes = ["sroa"]\nplan = []\n')
+
+    def learn(*files: Path) -> None:
+        with Session(jobs=1) as session:
+            learn_coreset(
+                session, tmp_path, None, "X86", "size", out, Settings(earlier=files), modules=1,
+                largest=1, say=_quiet, labels=tmp_path / "labels",
+            )  # fmt: skip
+
+    learn(earlier)
+    made = tomllib.loads(out.read_text())
+    # What a search tried on one program only is no candidate, and no more what adds nothing.
+    assert [row["recipe"] for row in made["plan"]] == ["passes: default<O1>"]
+    assert made["moves"] == ["-x"] and made["suffixes"] == ["sroa"]
+    assert made["source"]["modules"] == 8 and made["source"]["projects"] == ["p0", "p1", "p2", "p3"]
+    with pytest.raises(UsageError, match="no options and suffixes"):
+        learn()
+    for text in ("moves = 3", 'moves = []\nsuffixes = []\n[[plan]]\nrecipe = "?"', "{"):
+        earlier.write_text(text)
+        with pytest.raises(UsageError, match="cannot read the coreset"):
+            learn(earlier)

@@ -41,6 +41,10 @@ def command() -> None:
 @tried_option
 @earlier_option
 @variants_option
+@click.option(
+    "--labels", type=click.Path(path_type=Path), default=None,
+    help="Search nothing: the plans that add most in this table, the rest from --from.",
+)  # fmt: skip
 @jobs_option
 @click.option("--seed", default=0, show_default=True)
 def coreset(
@@ -57,6 +61,7 @@ def coreset(
     tried: int,
     earlier: tuple[Path, ...],
     variants: tuple[str, ...],
+    labels: Path | None,
     jobs: int,
     seed: int,
 ) -> None:
@@ -68,6 +73,7 @@ def coreset(
     \b
     planish learn coreset --corpus corpus --projects bench/corpus/projects.toml --out x86.toml
     planish learn coreset --out new.toml --searched 20 --from x86.toml --variant "-new-option"
+    planish learn coreset --out new.toml --labels labels --from x86.toml
     """
     from planish.store.store import Store
     from planish.tune.learn_coreset import learn_coreset
@@ -95,6 +101,7 @@ def coreset(
             modules=modules,
             largest=largest,
             say=print,
+            labels=labels,
         )
     print(f"wrote {out}")
 

@@ -120,7 +120,6 @@ def search_common(
         plan = minimise(race, space, best)
         held = race.shares(plan)
         gain = 1 - sum(held) / len(held)
-        say(
-            f"for all, recipe {number + 1}: {gain:.2%} on {len(samples)} programs by {' '.join(plan.actions)}"
-        )
+        words = " ".join(plan.actions)
+        say(f"for all, recipe {number + 1}: {gain:.2%} on {len(samples)} programs by {words}")
         yield plan

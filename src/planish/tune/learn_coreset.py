@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tomli_w
 
 from planish.base.errors import PlanishError, UsageError, unknown
@@ -15,7 +16,7 @@ from planish.base.files import write_atomic
 from planish.llvm.recipe import Recipe
 from planish.llvm.requests import UNITS
 from planish.llvm.vocabulary import Vocabulary
-from planish.model.corpus import Module
+from planish.model.labels import read_labels
 from planish.model.projects import load_projects
 from planish.search.protocol import Plan
 from planish.tune.differential import Subject, expel, find_platform, prepare
@@ -25,7 +26,7 @@ from planish.tune.samples import Say, draw, make_samples
 from planish.tune.session import Session
 from planish.tune.source import default_pipeline
 from planish.tune.targets import find_target
-from planish.tune.winners import Settings
+from planish.tune.winners import Settings, cover
 
 
 def learn_coreset(
@@ -40,25 +41,55 @@ def learn_coreset(
     modules: int,
     largest: int,
     say: Say,
+    labels: Path | None = None,
 ) -> None:
-    """Learn, check on programs that can run, and write the file."""
+    """Learn, check on programs that can run, and write the file.
+
+    labels  choose the plans by this table (`label.py`), and search nothing: moves and suffixes
+            are those of the first earlier file
+    """
     words, space = make_space(session, architecture, goal)
-    chosen = draw(corpus, "train", modules, settings.seed, largest=largest)
-    start, options = space.start, words.options if goal == "size" else ()
-    attributes = words.attributes if goal == "size" else ()
-    samples = make_samples(session, corpus, chosen, architecture, goal, start, say)
-    seeds, suffixes = hand_written(words, space, goal)
-    seeds += earlier_plans(space, settings)
-    # Function passes are not among the moves: single functions choose them as suffixes.
-    moves = [*options, *attributes] if goal == "size" else list(words.module)
-    learned = learn(samples, space, moves, suffixes, seeds, settings, say)
+    start = space.start
+    if labels is not None:
+        learned, taught = _from_labels(labels, goal, settings)
+    else:
+        chosen = draw(corpus, "train", modules, settings.seed, largest=largest)
+        options = words.options if goal == "size" else ()
+        attributes = words.attributes if goal == "size" else ()
+        samples = make_samples(session, corpus, chosen, architecture, goal, start, say)
+        seeds, suffixes = hand_written(words, space, goal)
+        seeds += earlier_plans(space, settings)
+        # Function passes are not among the moves: single functions choose them as suffixes.
+        moves = [*options, *attributes] if goal == "size" else list(words.module)
+        learned = learn(samples, space, moves, suffixes, seeds, settings, say)
+        taught = [module.project for module in chosen]
     expelled: dict[Plan, str] = {}
     subjects: list[Subject] = []
     if projects is not None:
         subjects = prepare_subjects(session, corpus, projects, architecture, say)
         expelled = expel(subjects, _plans_of(learned, start), session.pool, say)
-    document = _document(session, learned, expelled, chosen, subjects, settings, start)
+    document = _document(session, learned, expelled, taught, subjects, settings, start)
     write_atomic(out, tomli_w.dumps(document, multiline_strings=True))
+
+
+def _from_labels(labels: Path, goal: str, settings: Settings) -> tuple[Learned, list[str]]:
+    """The plans that add most in a table of labels, and each program's project."""
+    if not settings.earlier:
+        raise UsageError(
+            "a table of labels has no options and suffixes", hint="--from CORESET has them"
+        )
+    table = read_labels(labels, goal)
+    plans = [to_plan(Recipe.parse(text)) for text in table.recipes[: table.broadcast]]
+    rows = [
+        {plan: float(r) for plan, r in zip(plans, row, strict=False) if np.isfinite(r)}
+        for row in table.ratios
+    ]
+    first = _read(settings.earlier[0])
+    return Learned(
+        tuple(cover(rows, plans, settings.plans)),
+        tuple((move, 0.0) for move in first["moves"]),
+        tuple((suffix, 0.0) for suffix in first["suffixes"]),
+    ), list(table.projects)
 
 
 def make_space(session: Session, architecture: str, goal: str) -> tuple[Vocabulary, PassSpace]:
@@ -90,17 +121,13 @@ def check_coreset(
     architecture  what the programs are built for; run by QEMU where this machine is another
     only          names of the programs; all that can run when empty
     """
-    plans = _plans_in(path)
-    document = tomllib.loads(path.read_text(encoding="utf-8"))
+    plans, document = _plans_in(path), _read(path)
     start = Plan((default_pipeline("Oz", session.pool),))
-    try:
-        learned = Learned(
-            tuple((plan, 0.0) for plan in plans),
-            tuple((move, 0.0) for move in document["moves"]),
-            tuple((suffix, 0.0) for suffix in document["suffixes"]),
-        )
-    except (KeyError, TypeError) as error:
-        raise UsageError(f"cannot read the coreset {path}: {error}") from error
+    learned = Learned(
+        tuple((plan, 0.0) for plan in plans),
+        tuple((move, 0.0) for move in document["moves"]),
+        tuple((suffix, 0.0) for suffix in document["suffixes"]),
+    )
     subjects = prepare_subjects(session, corpus, projects, architecture, say, only)
     if not subjects:
         raise UsageError("no program can be run here", hint="build the corpus first")
@@ -118,11 +145,20 @@ def check_coreset(
 
 
 def _plans_in(path: Path) -> list[Plan]:
+    return [to_plan(Recipe.parse(row["recipe"])) for row in _read(path)["plan"]]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A coreset file; raises UsageError for what is none."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-        return [to_plan(Recipe.parse(row["recipe"])) for row in document["plan"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        for words in (*document["moves"], *document["suffixes"]):
+            words.split()
+        for row in document["plan"]:
+            Recipe.parse(row["recipe"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, PlanishError) as error:
         raise UsageError(f"cannot read the coreset {path}: {error}") from error
+    return document
 
 
 def earlier_plans(space: PassSpace, settings: Settings) -> list[Plan]:
@@ -186,22 +222,26 @@ def _document(
     session: Session,
     learned: Learned,
     expelled: dict[Plan, str],
-    modules: Sequence[Module],
+    taught: Sequence[str],
     subjects: Sequence[Subject],
     settings: Settings,
     start: Plan,
 ) -> dict[str, Any]:
-    """The file: what was kept with its gain, what was expelled, and where it comes from."""
+    """The file: what was kept with its gain, what was expelled, and where it comes from.
+
+    taught  the project of each module that was learned from
+    """
     bad_moves, bad_suffixes = _bad_parts(learned, expelled, start)
     return {
         "moves": [move for move, _ in learned.moves if move not in bad_moves],
         "suffixes": [s for s, _ in learned.suffixes if s not in bad_suffixes],
         "source": {
             "compiler": session.compiler,
-            "projects": sorted({module.project for module in modules}),
-            "modules": len(modules),
+            "projects": sorted(set(taught)),
+            "modules": len(taught),
             "searched": settings.searched,
             "builds": settings.builds,
+            "common": settings.common,
             "earlier": [path.name for path in settings.earlier],
             "variants": list(settings.variants),
             "seed": settings.seed,
