@@ -42,7 +42,10 @@ common_option = click.option(
     help="Recipes searched, after that, for all of these modules at once.",
 )
 tried_option = click.option(
-    "--tried", default=300, show_default=True, help="Recipes tried for each of those."
+    "--tried",
+    default=600,
+    show_default=True,
+    help="Recipes tried for the first of those; half as many for the second, a third then.",
 )
 jobs_option = click.option(
     "--jobs", "-j", type=click.IntRange(1, 512), default=2, show_default=True

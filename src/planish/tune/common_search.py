@@ -114,7 +114,9 @@ def search_common(
         race = _Race(samples, held, list(held))
         start = Outcome(describe(space.start), Measurement(sum(held) / len(held), "share"))
         policy = GeneticPolicy(space, settings.seed + number, seeds)
-        best = run(space, policy, race, Budget(builds=settings.tried), baseline=start)
+        best = run(
+            space, policy, race, Budget(builds=settings.tried // (number + 1)), baseline=start
+        )
         if best.value >= start.value:
             return
         plan = minimise(race, space, best)

@@ -29,7 +29,7 @@ class Settings:
     searched   modules that are searched, spread over the projects
     builds     builds of one such search
     common     recipes searched for all of these modules at once, after that; labels only
-    tried      recipes tried for each of those
+    tried      recipes tried for the first of those, half as many for the second, a third then
     earlier    coreset files whose plans are candidates, too
     variants   words to add to each of those plans (or, behind `!`, to take out): candidates, too
     plans, moves, suffixes  how many are kept at most
@@ -39,7 +39,7 @@ class Settings:
     searched: int = 80
     builds: int = 160
     common: int = 0
-    tried: int = 300
+    tried: int = 600
     earlier: tuple[Path, ...] = ()
     variants: tuple[str, ...] = ()
     plans: int = 40
