@@ -17,6 +17,7 @@ from planish.measure.machine import processor
 from planish.tensor.expr import Access, Const, Expr, Index, Op
 from planish.tensor.program import Program, Stage
 
+_TIMEOUT = 120.0
 _ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
     "div": lambda a, b: a / b,
@@ -103,6 +104,12 @@ def meta_schedule(
         database = ms.tune_tir(
             module, target, folder, max_trials_global=trials,
             num_trials_per_iter=min(16, trials), num_tuning_cores=1, seed=seed,
+            # Each worker first imports TVM, which takes seconds.
+            builder=ms.builder.LocalBuilder(max_workers=2, timeout_sec=_TIMEOUT),
+            runner=ms.runner.LocalRunner(
+                timeout_sec=_TIMEOUT,
+                evaluator_config=ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=20),
+            ),
         )  # fmt: skip
         schedule = ms.tir_integration.compile_tir(database, module, target)
     found = tvm.compile(module if schedule is None else schedule.mod, target=target)["main"]

@@ -14,7 +14,7 @@ from planish.base.hashing import digest
 from planish.base.records import Budget, Measurement, Outcome
 from planish.search.genetic import GeneticPolicy
 from planish.search.loop import run
-from planish.search.protocol import Plan
+from planish.search.protocol import Best, Plan
 from planish.tune.pass_space import PassSpace, describe
 from planish.tune.winners import Sample, Settings, broadcast, cover, minimise
 
@@ -24,6 +24,7 @@ Say = Callable[[str], None]
 _CHUNK = 8
 _HOPELESS = 0.002
 _SEEDS = 24
+_EVERY = 50
 _MOST = 60  # programs; more cost more than they tell
 
 
@@ -92,6 +93,21 @@ class _Runner:
 def _behind(shares: Sequence[float], leader: Sequence[float]) -> float:
     """The mean distance, as far as the shares go."""
     return sum(share - lead for share, lead in zip(shares, leader, strict=False)) / len(shares)
+
+
+class _Watch:
+    """Says now and then how far the search for one recipe has come."""
+
+    def __init__(self, what: str, tries: int, say: Say) -> None:
+        self._what, self._tries, self._say = what, tries, say
+        self._tried = 0
+
+    def __call__(self, plan: Plan, outcome: Outcome, best: Best) -> None:
+        self._tried += 1
+        if self._tried % _EVERY == 0:
+            self._say(
+                f"{self._what}: {1 - best.value:.2%} after {self._tried} of {self._tries} tries"
+            )
 
 
 def search_common(
