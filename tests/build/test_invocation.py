@@ -101,6 +101,8 @@ def test_links_know_their_inputs() -> None:
     assert [command.words[at] for at in command.inputs] == ["a.o", "-lfoo", "b.a"]
     direct = read_linker(shlex.split("-m elf_x86_64 -T x.ld -l m a.o -o fw.elf"))
     assert [direct.words[at] for at in direct.inputs] == ["m", "a.o"]
+    stripped = read_linker(shlex.split("-r -x a.o -V b.o -o fw.elf"))  # neither takes a value
+    assert [stripped.words[at] for at in stripped.inputs] == ["a.o", "b.o"]
     assert not read(["-shared"]).links
 
 

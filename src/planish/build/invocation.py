@@ -13,6 +13,7 @@ import os
 from planish.base.light import NamedTuple
 from planish.build.flags import expand, without_linking, without_pch
 from planish.build.words import (
+    COMPILERS,
     DEBUG_LEVELS,
     GIVEN_LANGUAGES,
     INSTRUMENTED,
@@ -166,7 +167,7 @@ class _Reader:
                         self._mode = self._mode or f"{self._words[place]} is an odd name"
                     self._input(self._words[place], place)
                 break
-            if word in TAKES_VALUE and (self._linker or word not in LINKERS):
+            if word in TAKES_VALUE and word not in (COMPILERS if self._linker else LINKERS):
                 if at == len(self._words):
                     self._mode = self._mode or f"{word} has no value"  # the compiler's own error
                     break

@@ -17,6 +17,8 @@ TAKES_VALUE = frozenset([
 # Of these, a linker's words that a compiler reads otherwise ("-h", "-m", "-plugin").
 LINKERS = frozenset(["-m", "-soname", "-rpath", "-h", "-dynamic-linker", "-plugin", "-Map",
                       "--version-script", "--defsym", "-rpath-link"])  # fmt: skip
+# And those that mean something else, without a value, to a linker (`ld -x`: no local symbols).
+COMPILERS = frozenset(["-x", "-V"])
 LANGUAGES = {
     **dict.fromkeys((".c", ".i"), "c"),
     **dict.fromkeys((".cc", ".cpp", ".cxx", ".c++", ".C", ".cp", ".CPP", ".ii"), "c++"),
