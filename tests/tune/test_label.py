@@ -19,8 +19,9 @@ from planish.store.store import Store
 from planish.tune import label as labelling
 from planish.tune.label import Clock, Labels, label, reject
 from planish.tune.learn_coreset import learn_coreset
-from planish.tune.learn_policy import learn_policy, prepare
+from planish.tune.learn_policy import learn_policy
 from planish.tune.pass_space import PassSpace, describe
+from planish.tune.policy_training import prepare
 from planish.tune.session import Session
 from planish.tune.winners import Sample, Settings
 

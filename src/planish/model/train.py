@@ -1,6 +1,7 @@
 """Training of the policy model (`policy_net.py`): one loss for the decoder, one for the sizes.
 
-The decoder learns the recipes that served each program best, each weighted by its gain; the sizes
+The decoder learns the recipes that the caller wants of it, or those that served each program best,
+each weighted by its gain; the sizes
 are fitted by the likelihood of each program's whole row of measurements, hidden factors integrated
 out, so that the model learns how recipes go together and not only how good each is. `torch` is
 behind an extra and imported here only.
@@ -67,12 +68,15 @@ def train(
     say: Say = lambda words: None,
     *,
     broadcast: int | None = None,
+    wanted: NDArray[np.float64] | None = None,
 ) -> PolicyNet:
     """Train on a table; every choice of chance comes from the seed.
 
     ratios   size over the baseline's, (programs, recipes), not a number where a build failed
     recipes  their text; `actions` the vocabulary in the grammar's order, all of theirs among it
     broadcast  how many of the first were built on every program: they get weights of their own
+    wanted     what the decoder is to say: shares of each program's recipes, (programs, recipes);
+               None for those that served it best
     """
     known = len(recipes) if broadcast is None else broadcast
     torch = torch_or_say()
@@ -84,7 +88,7 @@ def train(
         text = recipes[found.index(None)]
         raise UsageError(f"the recipe '{text}' has an action that is not in the vocabulary")
     sequences = [tokens for tokens in found if tokens is not None]
-    data = _tensors(torch, looks, ratios, sequences, shape)
+    data = _tensors(torch, looks, ratios, sequences, shape, wanted)
     weights = _weights(torch, data, len(actions) + 1, known, shape)
     names = [name for name in weights if not name.startswith("feature_")]
     optimiser = torch.optim.Adam([weights[name] for name in names], lr=shape.rate)
@@ -130,8 +134,10 @@ def _tensors(
     ratios: NDArray[np.float64],
     sequences: Sequence[Tokens],
     shape: Shape,
+    wanted: NDArray[np.float64] | None,
 ) -> _Data:
     there = np.isfinite(ratios)
+    tensor = torch.as_tensor
     logs = np.clip(np.log(np.where(there, ratios, 1.0)), -shape.clip, shape.clip)
     every = sorted({pair for each in looks for pair in each.pairs})
     column = {pair: at for at, pair in enumerate(every)}
@@ -150,7 +156,8 @@ def _tensors(
     bags = np.zeros((len(sequences), width), np.float32)
     for row, tokens in zip(bags, sequences, strict=True):
         np.add.at(row, list(tokens), 1.0)
-    tensor = torch.as_tensor
+    if wanted is None:
+        wanted = _shares(np.where(there, logs, shape.clip), shape)
     return _Data(
         tensor(np.array([each.features for each in looks], np.float32)),
         tensor(shares),
@@ -161,7 +168,7 @@ def _tensors(
         tensor(bags),
         tensor(inputs),
         tensor(targets),
-        tensor(_shares(np.where(there, logs, shape.clip), shape).astype(np.float32)),
+        tensor(wanted.astype(np.float32)),
     )
 
 
