@@ -35,6 +35,7 @@ LEAST = 5e-5
 # Samples of the decoder that are candidates from the start.
 _SAMPLES = 64
 _ALTERNATIVES = 8
+_LONGEST = 12
 # Recipes that were never measured have to promise twice as much.
 _UNKNOWN_TRUST = 0.5
 
@@ -101,7 +102,9 @@ class RecipeDecoder:
     end = 0
 
     def __init__(self, net: PolicyNet, space: Space, looks: Description) -> None:
-        self.grammar = RecipeGrammar(space, net.actions)
+        # No shorter than what it learned, or it would be cut off in the middle.
+        known = (len((*r.passes, *r.options)) for r in map(Recipe.parse, net.recipes))
+        self.grammar = RecipeGrammar(space, net.actions, max(_LONGEST, *known))
         self.legal = self.grammar.legal
         self.next_logits = NetDecoder(net, looks).next_logits
 
